@@ -1,0 +1,51 @@
+/* Owns: how a CPU kernel is called, and the table from op to kernel.
+ * Does not own: the kernels (cpu/), tensors of the public run-time API (runtime/).
+ * Next: cpu/. */
+#ifndef QF_KERNELS_KERNEL_H
+#define QF_KERNELS_KERNEL_H
+
+#include "spec/spec.h"
+
+/* A contiguous row-major tensor in host memory. data NULL: an absent optional operand or result. */
+typedef struct qf_view {
+    qf_dtype dtype;
+    uint32_t rank;
+    int64_t dims[QF_MAX_RANK];
+    void *data;
+} qf_view;
+
+/* An attribute with every dim evaluated. Strings are NUL-terminated. */
+typedef struct qf_kernel_attribute {
+    union {
+        int64_t integer; /* BOOL, INT, DTYPE, ENUM, DIM */
+        double number;
+        const char *string;
+        const int64_t *ints; /* INTS, DIMS */
+        const void *bytes;   /* LITERAL */
+    };
+    uint64_t count; /* INTS, DIMS: items; LITERAL: bytes */
+} qf_kernel_attribute;
+
+/* Memory a kernel may use while it runs; the result of qf_cpu_scratch_size bytes, aligned to 64. */
+typedef struct qf_kernel_call {
+    qf_op op;
+    uint32_t operand_count, result_count;
+    const qf_view *operands;
+    qf_view *results; /* shapes are given; data to be written in full */
+    const qf_kernel_attribute *attributes; /* table order: attributes[QF_ATTR(softmax, axis)] */
+    void *scratch;
+    uint32_t thread_count; /* >= 1: threads a kernel may use */
+    char *message;         /* a fault is described here */
+    size_t message_size;
+} qf_kernel_call;
+
+/* QF_OK, or QF_ERROR_INVALID_ARGUMENT / QF_ERROR_UNSUPPORTED with message filled. Shapes were inferred by ir/infer, but values
+ * (indices, slots, block tables) come from users: out of range is a fault, never a wild access. Allocates nothing. */
+typedef qf_status (*qf_cpu_kernel)(const qf_kernel_call *call);
+
+/* NULL for ops without a CPU kernel. */
+qf_cpu_kernel qf_cpu_kernel_of(qf_op op);
+/* Scratch bytes that the call needs (data pointers are not looked at). */
+size_t qf_cpu_scratch_size(const qf_kernel_call *call);
+
+#endif
