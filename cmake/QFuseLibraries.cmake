@@ -1,0 +1,57 @@
+# Owns: the two shared libraries, their exported symbols, installation.
+# Does not own: the folders they are made of (CMakeLists.txt).
+# Next: qfuse.pc.in, qfuseConfig.cmake.in.
+
+# Exported: exactly what a public header marks QF_API. Headers of the run-time half go to libqfuse_rt, the others to libqfuse.
+set(QF_RUNTIME_HEADERS status dtype context ops tensor plan runtime)
+
+function(qf_export_map out)
+  set(names "")
+  foreach(header ${ARGN})
+    file(STRINGS ${header} lines REGEX "^QF_API")
+    foreach(line ${lines})
+      string(REGEX MATCH "(qf_[a-z0-9_]+)\\(" match "${line}")
+      if(CMAKE_MATCH_1)
+        string(APPEND names "    ${CMAKE_MATCH_1};\n")
+      endif()
+    endforeach()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  endforeach()
+  file(CONFIGURE OUTPUT ${out} CONTENT "QFUSE_0 {\n  global:\n${names}  local:\n    *;\n};\n")
+endfunction()
+
+file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/qfuse/*.h)
+set(runtime_headers "")
+set(compiler_headers "")
+foreach(header ${headers})
+  get_filename_component(name ${header} NAME_WE)
+  if(name IN_LIST QF_RUNTIME_HEADERS)
+    list(APPEND runtime_headers ${header})
+  else()
+    list(APPEND compiler_headers ${header})
+  endif()
+endforeach()
+qf_export_map(${PROJECT_BINARY_DIR}/libqfuse_rt.map ${runtime_headers})
+qf_export_map(${PROJECT_BINARY_DIR}/libqfuse.map ${compiler_headers})
+
+# qf_shared(<name> FOLDERS static targets... LINKS libraries...)
+function(qf_shared name)
+  cmake_parse_arguments(ARG "" "" "FOLDERS;LINKS" ${ARGN})
+  file(WRITE ${PROJECT_BINARY_DIR}/empty/${name}.c "typedef int ${name}_has_no_source_of_its_own;\n")
+  add_library(${name} SHARED ${PROJECT_BINARY_DIR}/empty/${name}.c)
+  set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINK_DEPENDS ${PROJECT_BINARY_DIR}/lib${name}.map)
+  foreach(folder ${ARG_FOLDERS})
+    target_link_libraries(${name} PRIVATE "$<LINK_LIBRARY:WHOLE_ARCHIVE,${folder}>")
+  endforeach()
+  target_link_libraries(${name} PRIVATE qf_options m PUBLIC ${ARG_LINKS})
+  target_link_options(${name} PRIVATE -Wl,--version-script=${PROJECT_BINARY_DIR}/lib${name}.map)
+  if(NOT QF_SANITIZE)
+    target_link_options(${name} PRIVATE -Wl,--no-undefined)
+  endif()
+  target_include_directories(${name} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+endfunction()
+
+find_package(Threads REQUIRED)
+target_link_libraries(qf_kernels PUBLIC Threads::Threads m)
+qf_shared(qfuse_rt FOLDERS qf_base qf_spec qf_plan qf_kernels qf_runtime)
