@@ -306,7 +306,7 @@ qf_status qf_fail(qf_context *context, qf_status status, const qf_position *posi
     return qf_record(context, status);
 }
 
-void qf_report(qf_context *context, qf_severity severity, const qf_position *position, const char *format, ...) {
+void qf_message(qf_context *context, qf_severity severity, const qf_position *position, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     send(context, severity, QF_OK, position, format, arguments);

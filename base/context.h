@@ -105,7 +105,7 @@ typedef struct qf_position {
 qf_status qf_fail(qf_context *context, qf_status status, const qf_position *position, const char *format, ...)
     QF_PRINTF(4, 5);
 /* Sends a message without recording a failure. */
-void qf_report(qf_context *context, qf_severity severity, const qf_position *position, const char *format, ...)
+void qf_message(qf_context *context, qf_severity severity, const qf_position *position, const char *format, ...)
     QF_PRINTF(4, 5);
 /* Records without a message (out of memory: nothing may be allocated). Returns `status`. */
 qf_status qf_record(qf_context *context, qf_status status);
