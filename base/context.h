@@ -30,11 +30,12 @@ typedef struct qf_string {
 } qf_string;
 
 /* --- memory: every call may fail; a failure is recorded as QF_ERROR_OUT_OF_MEMORY in the context --- */
-void *qf_allocate(qf_context *context, size_t size); /* zeroed; NULL on failure */
+void *qf_allocate(qf_context *context, size_t size);                                       /* zeroed; NULL on failure */
 void *qf_reallocate(qf_context *context, void *pointer, size_t old_size, size_t new_size); /* new tail not zeroed */
 void qf_release(qf_context *context, void *pointer, size_t size);
 
-/* Makes room for `needed` items of `item_size` bytes, at least doubling. False on failure or overflow (items unchanged). */
+/* Makes room for `needed` items of `item_size` bytes, at least doubling. False on failure or overflow (items
+ * unchanged). */
 bool qf_grow(qf_context *context, void **items, uint32_t *capacity, uint64_t needed, size_t item_size);
 /* For `T *items; uint32_t capacity` pairs: room for `needed` items. */
 #define QF_GROW(context, items, capacity, needed)                                                                      \
@@ -65,7 +66,8 @@ typedef struct qf_buffer {
 void qf_buffer_append(qf_buffer *buffer, const void *data, size_t size);
 void qf_buffer_print(qf_buffer *buffer, const char *format, ...) QF_PRINTF(2, 3);
 void qf_buffer_text(qf_buffer *buffer, qf_text text);
-/* A double that reads back bit for bit: shortest of %.9g/%.17g, "inf", "-inf", "nan". Always holds '.', 'e' or letters. */
+/* A double that reads back bit for bit: shortest of %.9g/%.17g, "inf", "-inf", "nan". Always holds '.', 'e' or letters.
+ */
 void qf_buffer_double(qf_buffer *buffer, double number);
 /* `text` in double quotes, with \" \\ \n \t and \xNN escapes. */
 void qf_buffer_quoted(qf_buffer *buffer, qf_text text);
@@ -76,7 +78,7 @@ typedef bool (*qf_index_equal)(const void *owner, uint32_t id, const void *key);
 typedef struct qf_index {
     struct {
         uint32_t hash, id;
-    } *slots;
+    } * slots;
     uint32_t capacity, count;
 } qf_index;
 /* The id whose item equals `key`, or 0. */
@@ -91,14 +93,14 @@ uint64_t qf_hash_mix(uint64_t hash, uint64_t value);
 /* --- strings --- */
 qf_string qf_intern(qf_context *context, qf_text text); /* 0 on failure */
 qf_string qf_intern_c(qf_context *context, const char *text);
-qf_text qf_string_text(const qf_context *context, qf_string string); /* "" for 0; lives as long as the context */
+qf_text qf_string_text(const qf_context *context, qf_string string);  /* "" for 0; lives as long as the context */
 const char *qf_string_c(const qf_context *context, qf_string string); /* NUL-terminated (may hold inner NULs) */
 
 /* --- failures and diagnostics --- */
 typedef struct qf_position {
-    const char *location;    /* "" or NULL when unknown */
-    qf_text source_line;     /* for an excerpt */
-    uint32_t column;         /* from 1; 0 unknown */
+    const char *location; /* "" or NULL when unknown */
+    qf_text source_line;  /* for an excerpt */
+    uint32_t column;      /* from 1; 0 unknown */
 } qf_position;
 
 /* Records `status` as the context's first failure (if none yet), sends the message, returns `status`. */
@@ -121,7 +123,7 @@ struct qf_context {
     qf_arena arena; /* strings and other interned data */
     struct qf_interned {
         qf_text text; /* data[size] is NUL */
-    } *strings;
+    } * strings;
     uint32_t string_count, string_capacity; /* string 0 is none */
     qf_index string_index;
     struct qf_dim_table *dims;   /* dim.c */

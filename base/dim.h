@@ -78,8 +78,9 @@ qf_dim qf_dim_substitute(qf_context *context, qf_dim dim, qf_dim_symbol symbol, 
 typedef bool (*qf_symbol_lookup)(void *user, qf_dim_symbol symbol, int64_t *out_value);
 bool qf_dim_evaluate(const qf_context *context, qf_dim dim, qf_symbol_lookup lookup, void *user, int64_t *out_value);
 
-/* The terms, for whoever serialises or analyses a dim: `coefficient * symbols[0] * symbols[1] ...`. A constant has no symbols;
- * 0 has no terms. The order of terms and of symbols in a term is fixed by name, so that text does not depend on history. */
+/* The terms, for whoever serialises or analyses a dim: `coefficient * symbols[0] * symbols[1] ...`. A constant has no
+ * symbols; 0 has no terms. The order of terms and of symbols in a term is fixed by name, so that text does not depend
+ * on history. */
 typedef struct qf_dim_term {
     int64_t coefficient;
     const qf_dim_symbol *symbols;
@@ -88,14 +89,14 @@ typedef struct qf_dim_term {
 uint32_t qf_dim_term_count(const qf_context *context, qf_dim dim);
 qf_dim_term qf_dim_term_at(const qf_context *context, qf_dim dim, uint32_t index);
 qf_symbol_kind qf_dim_symbol_kind(const qf_context *context, qf_dim_symbol symbol);
-qf_string qf_dim_symbol_name(const qf_context *context, qf_dim_symbol symbol);                       /* named only */
+qf_string qf_dim_symbol_name(const qf_context *context, qf_dim_symbol symbol);                      /* named only */
 void qf_dim_symbol_operands(const qf_context *context, qf_dim_symbol symbol, qf_dim *a, qf_dim *b); /* derived only */
 qf_dim_symbol qf_dim_symbol_find(const qf_context *context, qf_text name); /* 0 when the name is not a symbol */
 
 /* "2*B*T + 1", "floordiv(T, 2)", "min(T, 128)". */
 void qf_dim_print(qf_buffer *buffer, const qf_context *context, qf_dim dim);
-/* Reads what qf_dim_print writes from the start of *text and advances it. 0 when there is no dim there (nothing recorded).
- * Symbol names are [A-Za-z_][A-Za-z0-9_.]*; others are printed and read in double quotes. */
+/* Reads what qf_dim_print writes from the start of *text and advances it. 0 when there is no dim there (nothing
+ * recorded). Symbol names are [A-Za-z_][A-Za-z0-9_.]*; others are printed and read in double quotes. */
 qf_dim qf_dim_parse(qf_context *context, qf_text *text);
 
 #endif

@@ -25,7 +25,8 @@ qf_dtype qf_type_dtype(const qf_context *context, qf_type type); /* QF_DTYPE_NON
 uint32_t qf_type_rank(const qf_context *context, qf_type type);  /* QF_UNRANKED where unknown */
 bool qf_type_is_ranked(const qf_context *context, qf_type type);
 const qf_dim *qf_type_dims(const qf_context *context, qf_type type); /* `rank` dims; lives as long as the context */
-qf_dim qf_type_dim(const qf_context *context, qf_type type, int32_t axis); /* negative axes count from the end; 0 outside */
+qf_dim qf_type_dim(const qf_context *context, qf_type type,
+                   int32_t axis); /* negative axes count from the end; 0 outside */
 qf_type qf_type_with_dtype(qf_context *context, qf_type type, qf_dtype dtype);
 qf_dim qf_type_element_count(qf_context *context, qf_type type); /* 0 if unranked */
 /* Elements if all dims are constants and the product fits; false otherwise. */

@@ -9,16 +9,16 @@
 #include "base/type.h"
 #include "spec/spec.h"
 
-/* Straight-line SSA. The last node is always `return`; its operands are the graph's outputs, so that use-lists hold all uses.
- * Values without a producer are graph inputs. Nodes form a doubly linked list in topological order. Everything lives in the
- * graph's arena; erased nodes keep their ids (never reused) and are skipped.
- * Failure: constructors return 0 and record a status in the context (context.h); setters that may allocate return false. */
+/* Straight-line SSA. The last node is always `return`; its operands are the graph's outputs, so that use-lists hold all
+ * uses. Values without a producer are graph inputs. Nodes form a doubly linked list in topological order. Everything
+ * lives in the graph's arena; erased nodes keep their ids (never reused) and are skipped. Failure: constructors return
+ * 0 and record a status in the context (context.h); setters that may allocate return false. */
 
 typedef struct qf_use qf_use;
 struct qf_use {
     qf_value value; /* 0: absent optional operand */
     qf_node user;
-    uint32_t index; /* operand index in the user */
+    uint32_t index;          /* operand index in the user */
     qf_use *next, *previous; /* other uses of the value, in no particular order */
 };
 
@@ -36,13 +36,14 @@ typedef struct qf_attribute {
         qf_dim dim;
         qf_string string; /* STRING; 0 is "" */
         const qf_literal *literal;
-        const qf_dim *dims;    /* DIMS: count of them */
-        const int64_t *ints;   /* INTS */
+        const qf_dim *dims;  /* DIMS: count of them */
+        const int64_t *ints; /* INTS */
     };
     uint32_t count; /* DIMS, INTS */
 } qf_attribute;
 
-/* Where a node comes from: a source place, an importer's name, or the fusion of several. Interned per graph by location.c. */
+/* Where a node comes from: a source place, an importer's name, or the fusion of several. Interned per graph by
+ * location.c. */
 typedef struct qf_location {
     uint32_t id; /* 0 = unknown */
 } qf_location;
@@ -56,15 +57,15 @@ typedef struct qf_node_data {
     qf_value *results;        /* trailing optional results may be missing */
     qf_attribute *attributes; /* in table order, all of them, defaults filled in */
     qf_location location;
-    uint64_t tag;             /* the host's; survives rewrites */
-    uint64_t order;           /* increases along the list; for comparisons only */
+    uint64_t tag;   /* the host's; survives rewrites */
+    uint64_t order; /* increases along the list; for comparisons only */
 } qf_node_data;
 
 typedef struct qf_value_data {
     qf_type type;
     qf_node producer; /* 0: graph input */
     uint32_t result_index;
-    qf_string name;   /* without '%'; 0: numbered when printed */
+    qf_string name; /* without '%'; 0: numbered when printed */
     qf_use *first_use;
     uint32_t use_count;
 } qf_value_data;
@@ -76,7 +77,7 @@ typedef struct qf_guard {
 } qf_guard;
 
 typedef struct qf_location_data {
-    qf_string file;           /* file name, or importer's node name when line is 0 */
+    qf_string file; /* file name, or importer's node name when line is 0 */
     uint32_t line, column;
     qf_string rule;           /* the rule that fused `parts` */
     const qf_location *parts; /* fused from these */
@@ -163,8 +164,7 @@ static inline const qf_dim *qf_value_dims(const qf_graph *graph, qf_value value)
 static inline qf_symbol_facts qf_graph_facts(const qf_graph *graph) {
     return (qf_symbol_facts){graph->facts, graph->fact_count};
 }
-#define QF_FOR_EACH_NODE(graph, node)                                                                                  \
-    for (qf_node node = (graph)->first; node.id; node = (graph)->nodes[node.id].next)
+#define QF_FOR_EACH_NODE(graph, node) for (qf_node node = (graph)->first; node.id; node = (graph)->nodes[node.id].next)
 #define QF_FOR_EACH_USE(graph, value, use)                                                                             \
     for (qf_use *use = (graph)->values[(value).id].first_use; use; use = use->next)
 /* The producer of `value` if it is of this op, else 0. */
@@ -178,19 +178,22 @@ const qf_literal *qf_value_literal(const qf_graph *graph, qf_value value);
 /* --- building --- */
 typedef struct qf_node_spec {
     qf_op op;
-    const qf_value *operands; /* named ones in table order (0 = absent), then MANY; trailing absent ones may be left out */
+    const qf_value
+        *operands; /* named ones in table order (0 = absent), then MANY; trailing absent ones may be left out */
     uint32_t operand_count;
-    const qf_attribute *attributes; /* in table order, all of them (qf_attributes_default fills a row), or NULL: defaults */
-    uint32_t result_count;          /* 0: the required ones of the table; more: optional ones too, or SEVERAL */
-    const qf_type *result_types;    /* NULL: inferred (infer.h); ops with infer rule `given` need them */
-    const qf_string *result_names;  /* NULL: unnamed */
+    const qf_attribute
+        *attributes;       /* in table order, all of them (qf_attributes_default fills a row), or NULL: defaults */
+    uint32_t result_count; /* 0: the required ones of the table; more: optional ones too, or SEVERAL */
+    const qf_type *result_types;   /* NULL: inferred (infer.h); ops with infer rule `given` need them */
+    const qf_string *result_names; /* NULL: unnamed */
     qf_location location;
     uint64_t tag; /* 0: a new one */
 } qf_node_spec;
 
-/* Inserts a node before `before` (0: at the end, before a `return` that is there). Copies everything it is given into the arena;
- * dims and ints lists, strings and literals of attributes too. Infers result types when result_types is NULL; a fault found
- * there fails with QF_ERROR_VERIFY and a located message. Returns 0 on failure (graph unchanged). */
+/* Inserts a node before `before` (0: at the end, before a `return` that is there). Copies everything it is given into
+ * the arena; dims and ints lists, strings and literals of attributes too. Infers result types when result_types is
+ * NULL; a fault found there fails with QF_ERROR_VERIFY and a located message. Returns 0 on failure (graph unchanged).
+ */
 qf_node qf_graph_insert(qf_graph *graph, qf_node before, const qf_node_spec *spec);
 /* `attributes` has room for the op's columns; required ones become zero. */
 void qf_attributes_default(qf_graph *graph, qf_op op, qf_attribute *attributes);
@@ -215,8 +218,8 @@ bool qf_graph_adopt(qf_graph *graph, void *object, void (*release)(qf_context *c
 bool qf_graph_substitute(qf_graph *graph, qf_dim_symbol symbol, qf_dim replacement);
 
 /* --- whole graphs --- */
-/* A copy with the same ids, names, tags and locations, in the same context. Adopted objects stay with the original, which must
- * outlive the copy unless qf_graph_swap moves them. 0 on failure. */
+/* A copy with the same ids, names, tags and locations, in the same context. Adopted objects stay with the original,
+ * which must outlive the copy unless qf_graph_swap moves them. 0 on failure. */
 qf_graph *qf_graph_clone(const qf_graph *graph);
 /* Exchanges the contents of two graphs of one context; adopted objects stay with `a`. */
 void qf_graph_swap(qf_graph *a, qf_graph *b);

@@ -18,16 +18,18 @@ typedef struct qf_infer_call {
     qf_position position;
 } qf_infer_call;
 
-/* Fills out_types by the op's rule. Broadcasting a symbol against a literal or another symbol that might be equal records an
- * assumed equality as a guard of the graph; provably unequal dims fail with QF_ERROR_VERIFY and a located message that names
- * operand, expected and found. Unranked or none-typed operands give unranked results where the rule cannot know better. */
+/* Fills out_types by the op's rule. Broadcasting a symbol against a literal or another symbol that might be equal
+ * records an assumed equality as a guard of the graph; provably unequal dims fail with QF_ERROR_VERIFY and a located
+ * message that names operand, expected and found. Unranked or none-typed operands give unranked results where the rule
+ * cannot know better. */
 qf_status qf_infer(qf_infer_call *call);
 
 /* Types of every node again, in order; needed after assumed equalities were substituted. At most 4 rounds. */
 qf_status qf_graph_infer_all(qf_graph *graph);
 
-/* Integer, bool and shape values of up to 256 elements as dims (bool: 0 or 1), computed on demand and remembered. Covers
- * constants, symbolic, shape_of, arithmetic, comparisons, where, gather, slice, concat, layout ops, casts, reductions. */
+/* Integer, bool and shape values of up to 256 elements as dims (bool: 0 or 1), computed on demand and remembered.
+ * Covers constants, symbolic, shape_of, arithmetic, comparisons, where, gather, slice, concat, layout ops, casts,
+ * reductions. */
 typedef struct qf_symbolic qf_symbolic;
 qf_symbolic *qf_symbolic_create(qf_graph *graph); /* 0 on failure */
 void qf_symbolic_destroy(qf_symbolic *symbolic);

@@ -10,8 +10,8 @@
 #define QF_TEXT_MAX_BYTES ((size_t)1 << 30)
 #define QF_TEXT_MAX_DEPTH 64
 
-/* Parses one graph. Reports several faults, each with file:line:column and the source line; 0 after any error. `file_name` is
- * for locations ("<stdin>"). The result is verified. */
+/* Parses one graph. Reports several faults, each with file:line:column and the source line; 0 after any error.
+ * `file_name` is for locations ("<stdin>"). The result is verified. */
 qf_graph *qf_graph_parse(qf_context *context, qf_text text, const char *file_name);
 /* parse(print(g)) prints the same text again. */
 void qf_graph_print(qf_buffer *buffer, const qf_graph *graph);

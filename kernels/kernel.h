@@ -31,7 +31,7 @@ typedef struct qf_kernel_call {
     qf_op op;
     uint32_t operand_count, result_count;
     const qf_view *operands;
-    qf_view *results; /* shapes are given; data to be written in full */
+    qf_view *results;                      /* shapes are given; data to be written in full */
     const qf_kernel_attribute *attributes; /* table order: attributes[QF_ATTR(softmax, axis)] */
     void *scratch;
     uint32_t thread_count; /* >= 1: threads a kernel may use */
@@ -39,8 +39,9 @@ typedef struct qf_kernel_call {
     size_t message_size;
 } qf_kernel_call;
 
-/* QF_OK, or QF_ERROR_INVALID_ARGUMENT / QF_ERROR_UNSUPPORTED with message filled. Shapes were inferred by ir/infer, but values
- * (indices, slots, block tables) come from users: out of range is a fault, never a wild access. Allocates nothing. */
+/* QF_OK, or QF_ERROR_INVALID_ARGUMENT / QF_ERROR_UNSUPPORTED with message filled. Shapes were inferred by ir/infer, but
+ * values (indices, slots, block tables) come from users: out of range is a fault, never a wild access. Allocates
+ * nothing. */
 typedef qf_status (*qf_cpu_kernel)(const qf_kernel_call *call);
 
 /* NULL for ops without a CPU kernel. */

@@ -7,10 +7,14 @@
 #include "patterns/report.h"
 
 /* How insert-query-quant finds a scale where the graph has none for q. */
-typedef enum qf_query_scale { QF_QUERY_SCALE_GRAPH = 0, QF_QUERY_SCALE_UNIT = 1, QF_QUERY_SCALE_DYNAMIC = 2 } qf_query_scale;
+typedef enum qf_query_scale {
+    QF_QUERY_SCALE_GRAPH = 0,
+    QF_QUERY_SCALE_UNIT = 1,
+    QF_QUERY_SCALE_DYNAMIC = 2
+} qf_query_scale;
 
-/* Computes one node with constant operands for `fold`: the run-time half's CPU device by default. `out` has its type and
- * size set and room for the bytes. */
+/* Computes one node with constant operands for `fold`: the run-time half's CPU device by default. `out` has its type
+ * and size set and room for the bytes. */
 typedef qf_status (*qf_evaluate)(void *user, const qf_graph *graph, qf_node node, const qf_literal *const *operands,
                                  qf_literal *const *out);
 

@@ -36,11 +36,12 @@ typedef struct qf_rewrite {
     qf_string note; /* what was added or dropped; 0: nothing to say */
 } qf_rewrite;
 
-/* One nearly-match that was refused. `tag` is that of the attention node, or of the second contraction where none was raised. */
+/* One nearly-match that was refused. `tag` is that of the attention node, or of the second contraction where none was
+ * raised. */
 typedef struct qf_miss {
     qf_reason reason;
     uint64_t tag;
-    qf_node node; /* the blocking node, as it was then */
+    qf_node node;        /* the blocking node, as it was then */
     qf_string node_text; /* "softmax", "com.microsoft.Foo": the op as the source names it */
     qf_location location;
     qf_string detail; /* expected and found; may be 0 */

@@ -37,7 +37,7 @@ typedef struct qf_enum_info {
     const struct qf_enum_value {
         int32_t number;
         const char *name;
-    } *values;
+    } * values;
     uint32_t value_count;
 } qf_enum_info;
 
@@ -75,8 +75,8 @@ const char *qf_enum_name(const qf_enum_info *info, int64_t number);
 
 /* Indices by name, as integer constant expressions: QF_IN(attention, q_scale), QF_OUT(attention, lse),
  * QF_ATTR(attention, softcap). A name that the table lacks does not compile. Enumerated values: QF_VALUE_bhsd. */
-#define QF_IN(op, operand) ((uint32_t)offsetof(struct qf_operands_of_##op, operand))
-#define QF_OUT(op, result) ((uint32_t)offsetof(struct qf_results_of_##op, result))
+#define QF_IN(op, operand)     ((uint32_t)offsetof(struct qf_operands_of_##op, operand))
+#define QF_OUT(op, result)     ((uint32_t)offsetof(struct qf_results_of_##op, result))
 #define QF_ATTR(op, attribute) ((uint32_t)offsetof(struct qf_attributes_of_##op, attribute))
 
 /* clang-format off */

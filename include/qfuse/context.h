@@ -21,13 +21,13 @@ extern "C" {
 /* "0.1.0" of the library in use, which may be newer than the header. Static storage. Any thread. */
 QF_API const char *qf_version(void);
 
-/* A context owns strings, types, dims, the diagnostic sink and the allocator. One thread at a time uses a context and what was
- * made from it; several contexts run side by side. */
+/* A context owns strings, types, dims, the diagnostic sink and the allocator. One thread at a time uses a context and
+ * what was made from it; several contexts run side by side. */
 typedef struct qf_context qf_context;
 
-/* One function for all memory, in the manner of Lua: new_size 0 frees `pointer` and returns NULL; pointer NULL allocates;
- * otherwise resizes and keeps the first min(old_size, new_size) bytes. Returns NULL when it cannot; then the old block stays
- * valid. Results are aligned for any C object. It must not call into QFuse. */
+/* One function for all memory, in the manner of Lua: new_size 0 frees `pointer` and returns NULL; pointer NULL
+ * allocates; otherwise resizes and keeps the first min(old_size, new_size) bytes. Returns NULL when it cannot; then the
+ * old block stays valid. Results are aligned for any C object. It must not call into QFuse. */
 typedef void *(*qf_reallocate_function)(void *user, void *pointer, size_t old_size, size_t new_size);
 
 typedef struct qf_allocator {

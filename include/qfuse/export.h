@@ -5,8 +5,8 @@
 #define QFUSE_EXPORT_H
 
 #if defined(__GNUC__) || defined(__clang__)
-#define QF_API __attribute__((visibility("default")))
-#define QF_MUST_USE __attribute__((warn_unused_result))
+#define QF_API                                  __attribute__((visibility("default")))
+#define QF_MUST_USE                             __attribute__((warn_unused_result))
 #define QF_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
 #else
 #define QF_API

@@ -19,7 +19,8 @@ extern "C" {
 /* A straight-line graph of tensor ops. Belongs to the context it was made in; destroy it before the context. */
 typedef struct qf_graph qf_graph;
 
-/* Ids within one graph; 0 = none. They stay valid until the graph is destroyed; the id of an erased node is never reused. */
+/* Ids within one graph; 0 = none. They stay valid until the graph is destroyed; the id of an erased node is never
+ * reused. */
 typedef struct qf_node {
     uint32_t id;
 } qf_node;

@@ -12,7 +12,7 @@ extern "C" {
 
 /* number, name. Numbers are never reused. */
 #define QF_OP_TABLE(X)                                                                                                 \
-    X(1, return)                                                                                                       \
+    X(1, return )                                                                                                      \
     X(2, constant)                                                                                                     \
     X(3, parameter)                                                                                                    \
     X(4, opaque)                                                                                                       \
@@ -39,7 +39,7 @@ extern "C" {
     X(36, relu)                                                                                                        \
     X(37, silu)                                                                                                        \
     X(38, gelu)                                                                                                        \
-    X(39, not)                                                                                                         \
+    X(39, not )                                                                                                        \
     X(40, is_nan)                                                                                                      \
     X(41, is_inf)                                                                                                      \
     X(42, cast)                                                                                                        \
@@ -114,11 +114,11 @@ typedef enum qf_op {
 /* What an attribute holds. Numbers are written into plans and never reused. */
 typedef enum qf_attribute_kind {
     QF_ATTRIBUTE_BOOL = 0,
-    QF_ATTRIBUTE_INT = 1,    /* 64-bit signed */
-    QF_ATTRIBUTE_FLOAT = 2,  /* double; carried bit for bit */
+    QF_ATTRIBUTE_INT = 1,   /* 64-bit signed */
+    QF_ATTRIBUTE_FLOAT = 2, /* double; carried bit for bit */
     QF_ATTRIBUTE_DTYPE = 3,
-    QF_ATTRIBUTE_ENUM = 4,   /* a number from spec/enums.def, by name in text */
-    QF_ATTRIBUTE_DIM = 5,    /* a polynomial over symbols */
+    QF_ATTRIBUTE_ENUM = 4, /* a number from spec/enums.def, by name in text */
+    QF_ATTRIBUTE_DIM = 5,  /* a polynomial over symbols */
     QF_ATTRIBUTE_DIMS = 6,
     QF_ATTRIBUTE_INTS = 7,
     QF_ATTRIBUTE_STRING = 8,

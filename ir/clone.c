@@ -1,0 +1,192 @@
+/* Owns: copying, exchanging and substituting over whole graphs.
+ * Does not own: single nodes and values (graph.c).
+ * Next: graph.h. */
+#include <string.h>
+
+#include "ir/graph.h"
+
+#define COPY_ITEMS(context, to, from, items, count, capacity)                                                          \
+    (QF_GROW(context, (to)->items, (to)->capacity, (from)->count) &&                                                   \
+     ((from)->count == 0 || memcpy((to)->items, (from)->items, (from)->count * sizeof *(from)->items)) &&              \
+     (((to)->count = (from)->count), true))
+
+/* Attribute lists and literals are immutable once in an arena, but the clone must outlive the original's arena. */
+static bool clone_attribute(qf_graph *to, qf_attribute_kind kind, qf_attribute *attribute) {
+    qf_arena *arena = &to->arena;
+    if (kind == QF_ATTRIBUTE_DIMS) {
+        attribute->dims = qf_arena_copy(arena, attribute->dims, attribute->count * sizeof(qf_dim));
+        return attribute->dims != NULL;
+    }
+    if (kind == QF_ATTRIBUTE_INTS) {
+        attribute->ints = qf_arena_copy(arena, attribute->ints, attribute->count * sizeof(int64_t));
+        return attribute->ints != NULL;
+    }
+    if (kind == QF_ATTRIBUTE_LITERAL && attribute->literal) {
+        qf_literal *copy = qf_arena_copy(arena, attribute->literal, sizeof *copy);
+        if (!copy) return false;
+        copy->data = qf_arena_copy(arena, copy->data, copy->size);
+        attribute->literal = copy;
+        return copy->data != NULL;
+    }
+    return true;
+}
+
+static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *copy) {
+    *copy = *from;
+    if (from->erased) {
+        copy->operand_count = copy->result_count = 0;
+        copy->operands = NULL;
+        copy->results = NULL;
+        copy->attributes = NULL;
+        return true;
+    }
+    const qf_op_info *info = qf_op_info_of(from->op);
+    copy->operands = qf_arena_copy(&to->arena, from->operands, from->operand_count * sizeof *from->operands);
+    copy->results = qf_arena_copy(&to->arena, from->results, from->result_count * sizeof *from->results);
+    copy->attributes = qf_arena_copy(&to->arena, from->attributes, info->attribute_count * sizeof *from->attributes);
+    if (!copy->operands || !copy->results || !copy->attributes) return false;
+    for (uint32_t i = 0; i < info->attribute_count; i++)
+        if (!clone_attribute(to, info->attributes[i].kind, &copy->attributes[i])) return false;
+    return true;
+}
+
+static qf_use *counterpart(const qf_graph *to, const qf_use *use) {
+    return use ? &to->nodes[use->user.id].operands[use->index] : NULL;
+}
+
+/* Use pointers of the copy point into the copy, in the same list order. */
+static void relink_uses(const qf_graph *from, qf_graph *to) {
+    for (uint32_t v = 1; v < from->value_count; v++)
+        to->values[v].first_use = counterpart(to, from->values[v].first_use);
+    QF_FOR_EACH_NODE(from, node) {
+        const qf_node_data *data = &from->nodes[node.id];
+        for (uint32_t i = 0; i < data->operand_count; i++) {
+            to->nodes[node.id].operands[i].next = counterpart(to, data->operands[i].next);
+            to->nodes[node.id].operands[i].previous = counterpart(to, data->operands[i].previous);
+        }
+    }
+}
+
+static bool clone_locations(const qf_graph *from, qf_graph *to) {
+    if (!COPY_ITEMS(to->context, to, from, locations, location_count, location_capacity)) return false;
+    for (uint32_t i = 1; i < to->location_count; i++) {
+        qf_location_data *location = &to->locations[i];
+        if (!location->part_count) continue;
+        location->parts = qf_arena_copy(&to->arena, location->parts, location->part_count * sizeof *location->parts);
+        if (!location->parts) return false;
+    }
+    to->location_index = (qf_index){.capacity = from->location_index.capacity, .count = from->location_index.count};
+    if (!from->location_index.capacity) return true;
+    size_t size = (size_t)from->location_index.capacity * sizeof *from->location_index.slots;
+    to->location_index.slots = qf_allocate(to->context, size);
+    if (!to->location_index.slots) {
+        to->location_index.capacity = 0;
+        return false;
+    }
+    memcpy(to->location_index.slots, from->location_index.slots, size);
+    return true;
+}
+
+static bool clone_into(const qf_graph *from, qf_graph *to) {
+    qf_context *context = to->context;
+    if (!COPY_ITEMS(context, to, from, values, value_count, value_capacity) ||
+        !QF_GROW(context, to->nodes, to->node_capacity, from->node_count) ||
+        !COPY_ITEMS(context, to, from, inputs, input_count, input_capacity) ||
+        !COPY_ITEMS(context, to, from, output_names, output_name_count, output_name_capacity) ||
+        !COPY_ITEMS(context, to, from, facts, fact_count, fact_capacity) ||
+        !COPY_ITEMS(context, to, from, guards, guard_count, guard_capacity) ||
+        !COPY_ITEMS(context, to, from, weights, weight_count, weight_capacity) || !clone_locations(from, to))
+        return false;
+    to->nodes[0] = from->nodes[0];
+    for (uint32_t i = 1; i < from->node_count; i++)
+        if (!clone_node(to, &from->nodes[i], &to->nodes[i])) return false;
+    to->node_count = from->node_count;
+    to->live_node_count = from->live_node_count;
+    to->first = from->first;
+    to->last = from->last;
+    to->next_tag = from->next_tag;
+    relink_uses(from, to);
+    return true;
+}
+
+qf_graph *qf_graph_clone(const qf_graph *graph) {
+    qf_graph *copy = NULL;
+    if (qf_graph_create(graph->context, qf_string_c(graph->context, graph->name), &copy) != QF_OK) {
+        (void)qf_record(graph->context, QF_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    if (!clone_into(graph, copy)) {
+        qf_graph_destroy(copy);
+        return NULL;
+    }
+    return copy;
+}
+
+void qf_graph_swap(qf_graph *a, qf_graph *b) {
+    qf_graph swapped = *a;
+    *a = *b;
+    *b = swapped;
+    qf_adopted *adopted = a->adopted;
+    uint32_t count = a->adopted_count, capacity = a->adopted_capacity;
+    a->adopted = b->adopted;
+    a->adopted_count = b->adopted_count;
+    a->adopted_capacity = b->adopted_capacity;
+    b->adopted = adopted;
+    b->adopted_count = count;
+    b->adopted_capacity = capacity;
+}
+
+static bool substitute_dims(qf_graph *graph, const qf_dim **dims, uint32_t count, qf_dim_symbol symbol,
+                            qf_dim replacement) {
+    bool mentions = false;
+    for (uint32_t i = 0; i < count; i++) mentions |= qf_dim_mentions(graph->context, (*dims)[i], symbol);
+    if (!mentions) return true;
+    qf_dim *changed = qf_arena_copy(&graph->arena, *dims, count * sizeof *changed);
+    if (!changed) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        changed[i] = qf_dim_substitute(graph->context, changed[i], symbol, replacement);
+        if (!changed[i].id) return false;
+    }
+    *dims = changed;
+    return true;
+}
+
+static bool substitute_dim(qf_graph *graph, qf_dim *dim, qf_dim_symbol symbol, qf_dim replacement) {
+    if (dim->id) *dim = qf_dim_substitute(graph->context, *dim, symbol, replacement);
+    return dim->id != 0;
+}
+
+static bool substitute_type(qf_graph *graph, qf_type *type, qf_dim_symbol symbol, qf_dim replacement) {
+    qf_context *context = graph->context;
+    if (!type->id || !qf_type_is_ranked(context, *type)) return true;
+    uint32_t rank = qf_type_rank(context, *type);
+    const qf_dim *dims = qf_type_dims(context, *type);
+    qf_dim changed[QF_MAX_RANK];
+    bool mentions = false;
+    for (uint32_t i = 0; i < rank; i++) {
+        mentions |= qf_dim_mentions(context, dims[i], symbol);
+        changed[i] = qf_dim_substitute(context, dims[i], symbol, replacement);
+        if (!changed[i].id) return false;
+    }
+    if (mentions) *type = qf_type_tensor(context, qf_type_dtype(context, *type), changed, rank);
+    return type->id != 0;
+}
+
+bool qf_graph_substitute(qf_graph *graph, qf_dim_symbol symbol, qf_dim replacement) {
+    for (uint32_t v = 1; v < graph->value_count; v++)
+        if (!substitute_type(graph, &graph->values[v].type, symbol, replacement)) return false;
+    QF_FOR_EACH_NODE(graph, node) {
+        qf_node_data *data = &graph->nodes[node.id];
+        const qf_op_info *info = qf_op_info_of(data->op);
+        for (uint32_t i = 0; i < info->attribute_count; i++) {
+            qf_attribute *attribute = &data->attributes[i];
+            if (info->attributes[i].kind == QF_ATTRIBUTE_DIM &&
+                !substitute_dim(graph, &attribute->dim, symbol, replacement))
+                return false;
+            if (info->attributes[i].kind == QF_ATTRIBUTE_DIMS &&
+                !substitute_dims(graph, &attribute->dims, attribute->count, symbol, replacement))
+                return false;
+        }
+    }
+    return true;
+}
