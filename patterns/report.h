@@ -55,6 +55,7 @@ typedef struct qf_report {
     uint32_t miss_count, miss_capacity;
     uint32_t rewrite_limit; /* UINT32_MAX: none */
     uint32_t next_number;
+    uint32_t query_quants_inserted; /* quantise nodes that insert-query-quant made */
 } qf_report;
 
 void qf_report_init(qf_report *report, qf_context *context);
