@@ -1,0 +1,62 @@
+/* Owns: a kernel query filled from types and attributes.
+ * Does not own: the answer (spec/kernels.c).
+ * Next: spec/kernels.h. */
+#include "ir/capability.h"
+
+#include <string.h>
+
+/* Kernels with limits look at named operands only; the rest of a long MANY list changes nothing. */
+#define LOOKED_AT 16
+
+static qf_kernel_tensor tensor_of(const qf_context *context, qf_type type) {
+    qf_kernel_tensor tensor = {.present = type.id != 0};
+    if (!type.id) return tensor;
+    tensor.dtype = qf_type_dtype(context, type);
+    tensor.rank = qf_type_rank(context, type);
+    for (uint32_t i = 0; i < QF_MAX_RANK; i++) tensor.dims[i] = -1;
+    if (tensor.rank == QF_UNRANKED) return tensor;
+    const qf_dim *dims = qf_type_dims(context, type);
+    for (uint32_t i = 0; i < tensor.rank; i++)
+        if (!qf_dim_is_constant(context, dims[i], &tensor.dims[i])) tensor.dims[i] = -1;
+    return tensor;
+}
+
+const qf_kernel_row *qf_capability_select(const qf_context *context, const qf_capability_query *query, qf_target target,
+                                          char *reason, size_t reason_size) {
+    qf_kernel_tensor operands[LOOKED_AT], results[LOOKED_AT];
+    qf_kernel_value values[QF_MAX_ATTRIBUTES];
+    memset(values, 0, sizeof values);
+    qf_kernel_query full = {.op = query->op, .operands = operands, .results = results, .attributes = values};
+    full.operand_count = query->operand_count < LOOKED_AT ? query->operand_count : LOOKED_AT;
+    full.result_count = query->result_count < LOOKED_AT ? query->result_count : LOOKED_AT;
+    for (uint32_t i = 0; i < full.operand_count; i++) operands[i] = tensor_of(context, query->operands[i]);
+    for (uint32_t i = 0; i < full.result_count; i++) results[i] = tensor_of(context, query->results[i]);
+    const qf_op_info *info = qf_op_info_of(query->op);
+    for (uint32_t i = 0; info && i < info->attribute_count; i++) {
+        if (info->attributes[i].kind == QF_ATTRIBUTE_FLOAT)
+            values[i].number = query->attributes[i].number;
+        else if (info->attributes[i].kind <= QF_ATTRIBUTE_ENUM)
+            values[i].integer = query->attributes[i].integer;
+    }
+    return qf_kernel_select(target, &full, reason, reason_size);
+}
+
+const qf_kernel_row *qf_node_kernel(const qf_graph *graph, qf_node node, qf_target target, char *reason,
+                                    size_t reason_size) {
+    const qf_node_data *data = qf_node_at(graph, node);
+    qf_type operands[LOOKED_AT], results[LOOKED_AT];
+    qf_capability_query query = {
+        .op = data->op, .operands = operands, .results = results, .attributes = data->attributes};
+    query.operand_count = data->operand_count < LOOKED_AT ? data->operand_count : LOOKED_AT;
+    query.result_count = data->result_count < LOOKED_AT ? data->result_count : LOOKED_AT;
+    for (uint32_t i = 0; i < query.operand_count; i++) {
+        qf_value value = data->operands[i].value;
+        operands[i] = value.id ? qf_value_type(graph, value) : (qf_type){0};
+    }
+    for (uint32_t i = 0; i < query.result_count; i++) results[i] = qf_value_type(graph, data->results[i]);
+    return qf_capability_select(graph->context, &query, target, reason, reason_size);
+}
+
+bool qf_node_is_runnable(const qf_graph *graph, qf_node node, qf_target target, char *reason, size_t reason_size) {
+    return qf_node_op(graph, node) == QF_OP_return || qf_node_kernel(graph, node, target, reason, reason_size) != NULL;
+}
