@@ -105,6 +105,7 @@ static bool clone_into(const qf_graph *from, qf_graph *to) {
     to->first = from->first;
     to->last = from->last;
     to->next_tag = from->next_tag;
+    to->text_file = from->text_file;
     relink_uses(from, to);
     return true;
 }

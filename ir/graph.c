@@ -173,7 +173,7 @@ void qf_graph_set_type(qf_graph *graph, qf_value value, qf_type type) {
 
 /* --- building --- */
 
-static bool parse_default(qf_graph *graph, const qf_attribute_info *info, qf_attribute *out) {
+static bool parse_default(const qf_graph *graph, const qf_attribute_info *info, qf_attribute *out) {
     const char *text = info->default_text;
     switch (info->kind) {
     case QF_ATTRIBUTE_BOOL: out->integer = strcmp(text, "true") == 0; return true;
@@ -186,7 +186,7 @@ static bool parse_default(qf_graph *graph, const qf_attribute_info *info, qf_att
     }
 }
 
-void qf_attributes_default(qf_graph *graph, qf_op op, qf_attribute *attributes) {
+void qf_attributes_default(const qf_graph *graph, qf_op op, qf_attribute *attributes) {
     const qf_op_info *info = qf_op_info_of(op);
     for (uint32_t i = 0; i < info->attribute_count; i++) {
         memset(&attributes[i], 0, sizeof attributes[i]);

@@ -101,6 +101,7 @@ struct qf_graph {
     qf_context *context;
     qf_arena arena;
     qf_string name;
+    qf_string text_file; /* file that the text form was read from: its places are not printed (print.c); 0: none */
     qf_node_data *nodes; /* index 0 unused */
     uint32_t node_count, node_capacity, live_node_count;
     qf_value_data *values; /* index 0 unused */
@@ -196,7 +197,7 @@ typedef struct qf_node_spec {
  */
 qf_node qf_graph_insert(qf_graph *graph, qf_node before, const qf_node_spec *spec);
 /* `attributes` has room for the op's columns; required ones become zero. */
-void qf_attributes_default(qf_graph *graph, qf_op op, qf_attribute *attributes);
+void qf_attributes_default(const qf_graph *graph, qf_op op, qf_attribute *attributes);
 #define QF_MAX_ATTRIBUTES 16
 qf_value qf_graph_add_input_value(qf_graph *graph, qf_string name, qf_type type);
 /* Ends the graph (only once). */
