@@ -252,8 +252,6 @@ static bool infer_types(qf_graph *graph, const qf_node_spec *spec, const qf_op_i
     qf_value *operands = QF_ARENA_NEW(&graph->arena, qf_value, operand_count);
     if (!operands) return false;
     if (spec->operand_count) memcpy(operands, spec->operands, spec->operand_count * sizeof *operands);
-    qf_buffer text = {.context = graph->context};
-    qf_location_print(&text, graph, spec->location);
     qf_infer_call call = {.graph = graph,
                           .info = info,
                           .operands = operands,
@@ -261,10 +259,8 @@ static bool infer_types(qf_graph *graph, const qf_node_spec *spec, const qf_op_i
                           .attributes = attributes,
                           .result_count = result_count,
                           .out_types = types,
-                          .position = {.location = text.data}};
-    qf_status status = qf_infer(&call);
-    qf_buffer_destroy(&text);
-    return status == QF_OK;
+                          .location = spec->location};
+    return qf_infer(&call) == QF_OK;
 }
 
 qf_node qf_graph_insert(qf_graph *graph, qf_node before, const qf_node_spec *spec) {

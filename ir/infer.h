@@ -14,8 +14,10 @@ typedef struct qf_infer_call {
     uint32_t operand_count;
     const qf_attribute *attributes;
     uint32_t result_count;
-    qf_type *out_types; /* result_count of them */
-    qf_position position;
+    qf_type *out_types;   /* result_count of them; rule `given` keeps what stands there */
+    qf_location location; /* for messages and guards */
+    qf_position position; /* for messages; where position.location is NULL, `location` is printed */
+    bool record_nothing;  /* a check: guards are not recorded */
 } qf_infer_call;
 
 /* Fills out_types by the op's rule. Broadcasting a symbol against a literal or another symbol that might be equal
@@ -24,7 +26,8 @@ typedef struct qf_infer_call {
  * cannot know better. */
 qf_status qf_infer(qf_infer_call *call);
 
-/* Types of every node again, in order; needed after assumed equalities were substituted. At most 4 rounds. */
+/* Types of every node again, in order, after assumed equalities were substituted: opaque and derived symbols give way
+ * to input symbols, those to literals. Guards stay in the symbols that they were recorded in. At most 4 rounds. */
 qf_status qf_graph_infer_all(qf_graph *graph);
 
 /* Integer, bool and shape values of up to 256 elements as dims (bool: 0 or 1), computed on demand and remembered.
