@@ -65,6 +65,7 @@ qf_status qf_context_create(const qf_context_options *options, qf_context **out_
 
 void qf_context_destroy(qf_context *context) {
     if (!context) return;
+    if (context->rules.object) context->rules.release(context, context->rules.object);
     qf_type_table_destroy(context);
     qf_dim_table_destroy(context);
     qf_index_destroy(context, &context->string_index);

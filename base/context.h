@@ -128,6 +128,10 @@ struct qf_context {
     qf_index string_index;
     struct qf_dim_table *dims;   /* dim.c */
     struct qf_type_table *types; /* type.c */
+    struct {
+        void *object;
+        void (*release)(qf_context *context, void *object);
+    } rules; /* patterns/engine.c */
 };
 
 #endif

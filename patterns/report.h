@@ -53,6 +53,7 @@ typedef struct qf_report {
     uint32_t rewrite_count, rewrite_capacity;
     qf_miss *misses;
     uint32_t miss_count, miss_capacity;
+    qf_index miss_index;    /* by tag and reason */
     uint32_t rewrite_limit; /* UINT32_MAX: none */
     uint32_t next_number;
     uint32_t query_quants_inserted; /* quantise nodes that insert-query-quant made */
