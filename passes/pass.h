@@ -5,6 +5,7 @@
 #define QF_PASSES_PASS_H
 
 #include "patterns/report.h"
+#include "spec/kernels.h"
 
 /* How insert-query-quant finds a scale where the graph has none for q. */
 typedef enum qf_query_scale {
@@ -20,7 +21,7 @@ typedef qf_status (*qf_evaluate)(void *user, const qf_graph *graph, qf_node node
 
 typedef struct qf_pass_options {
     qf_numerics numerics;
-    qf_string target; /* a row of spec/target.def; "cpu" by default */
+    const qf_target_info *target; /* never NULL */
     qf_query_scale query_scale;
     qf_evaluate evaluate;
     void *evaluate_user;

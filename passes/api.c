@@ -1,0 +1,241 @@
+/* Owns: the public face of pipelines: option structs, the run report attention by attention.
+ * Does not own: the loop (manager.c), reports while passes run (patterns/report.h).
+ * Next: qfuse/pass.h. */
+#include <string.h>
+
+#include "ir/verify.h"
+#include "passes/evaluate.h"
+#include "passes/manager.h"
+#include "patterns/rules.h"
+
+struct qf_run {
+    qf_context *context;
+    qf_run_counts counts;
+    qf_site *sites;
+    uint32_t site_count, site_capacity;
+    const char **rewrites;
+    uint32_t rewrite_count, rewrite_capacity;
+};
+
+/* --- options --- */
+
+static qf_status read_options(qf_context *context, const qf_pipeline_options *given, qf_pipeline_options *options,
+                              qf_pass_options *pass) {
+    *options = (qf_pipeline_options){.struct_size = sizeof *options};
+    if (given) memcpy(options, given, given->struct_size < sizeof *options ? given->struct_size : sizeof *options);
+    *pass = (qf_pass_options){.evaluate = qf_evaluate_on_cpu};
+    qf_status status = qf_target_parse(context, qf_text_of(options->target ? options->target : "cpu"), &pass->target);
+    if (status == QF_OK && options->numerics)
+        status = qf_numerics_parse(context, qf_text_of(options->numerics), &pass->numerics);
+    if (status == QF_OK && options->query_scale)
+        status = qf_query_scale_parse(context, qf_text_of(options->query_scale), &pass->query_scale);
+    return status;
+}
+
+/* --- the report --- */
+
+static const char *location_text(const qf_graph *graph, qf_location location) {
+    qf_buffer text = {.context = graph->context};
+    qf_location_print(&text, graph, location);
+    qf_string string = text.size ? qf_intern(graph->context, (qf_text){text.data, text.size}) : (qf_string){0};
+    qf_buffer_destroy(&text);
+    return qf_string_c(graph->context, string);
+}
+
+static const qf_rewrite *last_rewrite(const qf_report *report, uint64_t tag, bool output_only) {
+    for (uint32_t i = report->rewrite_count; i-- > 0;) {
+        const qf_rewrite *rewrite = &report->rewrites[i];
+        if (rewrite->tag != tag) continue;
+        if (!output_only || strcmp(qf_string_c(report->context, rewrite->rule), "insert-query-quant") != 0)
+            return rewrite;
+    }
+    return NULL;
+}
+
+/* The miss that explains most: any reason before `no_quantise`, which only says that nothing was there to fuse. */
+static const qf_miss *telling_miss(const qf_report *report, uint64_t tag) {
+    const qf_miss *found = NULL;
+    for (uint32_t i = 0; i < report->miss_count; i++) {
+        const qf_miss *miss = &report->misses[i];
+        if (miss->tag == tag && (!found || found->reason == QF_REASON_no_quantise)) found = miss;
+    }
+    return found;
+}
+
+static void describe_miss(const qf_graph *graph, const qf_miss *miss, qf_site *site) {
+    qf_context *context = graph->context;
+    qf_buffer text = {.context = context};
+    qf_buffer_print(&text, "%s", qf_reason_text(miss->reason));
+    if (miss->detail.id) qf_buffer_print(&text, ": %s", qf_string_c(context, miss->detail));
+    qf_string string = text.size ? qf_intern(context, (qf_text){text.data, text.size}) : (qf_string){0};
+    qf_buffer_destroy(&text);
+    site->miss_code = qf_reason_code(miss->reason);
+    site->miss_node = qf_string_c(context, miss->node_text);
+    site->miss_location = location_text(graph, miss->location);
+    site->miss_text = qf_string_c(context, string);
+}
+
+static bool add_site(qf_run *run, qf_site site) {
+    if (!QF_GROW(run->context, run->sites, run->site_capacity, (uint64_t)run->site_count + 1)) return false;
+    run->sites[run->site_count++] = site;
+    return true;
+}
+
+static const qf_site empty_site = {.struct_size = sizeof(qf_site),
+                                   .name = "",
+                                   .location = "",
+                                   .rule = "",
+                                   .numerics = "",
+                                   .note = "",
+                                   .miss_code = "",
+                                   .miss_node = "",
+                                   .miss_location = "",
+                                   .miss_text = ""};
+
+static bool add_attention(qf_run *run, const qf_graph *graph, qf_node node, const qf_report *report) {
+    const qf_node_data *data = qf_node_at(graph, node);
+    qf_site site = empty_site;
+    site.tag = data->tag;
+    site.name = qf_string_c(graph->context, qf_value_at(graph, data->results[0])->name);
+    site.location = location_text(graph, data->location);
+    site.recognised = true;
+    site.fused = qf_dtype_is_float8(qf_value_dtype(graph, data->results[0]));
+    site.fp8_query = qf_dtype_is_float8(qf_value_dtype(graph, qf_node_operand(graph, node, 0)));
+    const qf_rewrite *rewrite = last_rewrite(report, data->tag, true);
+    if (rewrite && site.fused) {
+        site.rule = qf_string_c(graph->context, rewrite->rule);
+        site.numerics = qf_numerics_name(rewrite->numerics);
+        site.note = qf_string_c(graph->context, rewrite->note);
+    }
+    if (!site.fused) {
+        qf_miss nothing = {.reason = QF_REASON_no_quantise,
+                           .node = node,
+                           .node_text = qf_intern_c(graph->context, qf_op_name(data->op)),
+                           .location = data->location};
+        const qf_miss *miss = telling_miss(report, data->tag);
+        describe_miss(graph, miss ? miss : &nothing, &site);
+    }
+    run->counts.attentions++;
+    run->counts.fused_fp8_out += site.fused;
+    run->counts.fp8_query += site.fp8_query;
+    return add_site(run, site);
+}
+
+static bool is_attention(const qf_graph *graph, qf_node node) {
+    qf_op op = qf_node_op(graph, node);
+    return op == QF_OP_attention || op == QF_OP_paged_attention;
+}
+
+/* Misses of things that never became an attention op: one site each, by tag. */
+static bool add_unrecognised(qf_run *run, const qf_graph *graph, const qf_report *report) {
+    for (uint32_t i = 0; i < report->miss_count; i++) {
+        const qf_miss *miss = &report->misses[i];
+        bool known = false;
+        for (uint32_t s = 0; s < run->site_count && !known; s++) known = run->sites[s].tag == miss->tag;
+        if (known) continue;
+        qf_site site = empty_site;
+        site.tag = miss->tag;
+        site.location = location_text(graph, miss->location);
+        describe_miss(graph, miss, &site);
+        if (!add_site(run, site)) return false;
+    }
+    return true;
+}
+
+static bool add_rewrites(qf_run *run, const qf_graph *graph, const qf_report *report) {
+    qf_context *context = run->context;
+    if (!QF_GROW(context, run->rewrites, run->rewrite_capacity, report->rewrite_count)) return false;
+    for (uint32_t i = 0; i < report->rewrite_count; i++) {
+        const qf_rewrite *rewrite = &report->rewrites[i];
+        qf_buffer text = {.context = context};
+        qf_buffer_print(&text, "%u %s (%s)", rewrite->number, qf_string_c(context, rewrite->rule),
+                        qf_numerics_name(rewrite->numerics));
+        const char *location = location_text(graph, rewrite->location);
+        if (*location) qf_buffer_print(&text, " at %s", location);
+        if (rewrite->note.id) qf_buffer_print(&text, ": %s", qf_string_c(context, rewrite->note));
+        qf_string string = text.size ? qf_intern(context, (qf_text){text.data, text.size}) : (qf_string){0};
+        qf_buffer_destroy(&text);
+        run->rewrites[run->rewrite_count++] = qf_string_c(context, string);
+    }
+    run->counts.rewrites = report->rewrite_count;
+    return true;
+}
+
+static qf_status make_run(const qf_graph *graph, const qf_report *report, qf_run **out_run) {
+    qf_context *context = graph->context;
+    qf_run *run = qf_allocate(context, sizeof *run);
+    if (!run) return QF_ERROR_OUT_OF_MEMORY;
+    run->context = context;
+    run->counts.query_quants_inserted = report->query_quants_inserted;
+    bool complete = true;
+    QF_FOR_EACH_NODE(graph, node)
+    if (complete && is_attention(graph, node)) complete = add_attention(run, graph, node, report);
+    complete = complete && add_unrecognised(run, graph, report) && add_rewrites(run, graph, report) &&
+               qf_context_status(context) == QF_OK;
+    if (!complete) {
+        qf_run_destroy(run);
+        return QF_ERROR_OUT_OF_MEMORY;
+    }
+    *out_run = run;
+    return QF_OK;
+}
+
+/* --- entry points --- */
+
+qf_status qf_run_pipeline(qf_graph *graph, const qf_pipeline_options *given, qf_run **out_run) {
+    if (out_run) *out_run = NULL;
+    if (!graph) return QF_ERROR_INVALID_ARGUMENT;
+    qf_context *context = graph->context;
+    qf_context_clear_status(context);
+    qf_pipeline_options options;
+    qf_pass_options pass;
+    qf_status status = read_options(context, given, &options, &pass);
+    if (status != QF_OK) return status;
+    if (options.rules)
+        status = qf_rules_load(context, qf_text_of(options.rules), options.rules_name ? options.rules_name : "<rules>");
+    if (status != QF_OK) return status;
+    qf_report report;
+    qf_report_init(&report, context);
+    if (options.rewrite_limit) report.rewrite_limit = options.rewrite_limit;
+    qf_pipeline pipeline = {.context = context};
+    qf_pipeline_hooks hooks = {!options.skip_verify, options.observer, options.observer_user};
+    status = qf_graph_verify(graph);
+    if (status == QF_OK) status = qf_pipeline_parse(context, options.passes, &pass, &pipeline);
+    if (status == QF_OK) status = qf_pipeline_run(&pipeline, graph, &hooks, &report);
+    if (status == QF_OK && options.skip_verify) status = qf_graph_verify(graph);
+    if (status == QF_OK && out_run) status = make_run(graph, &report, out_run);
+    qf_pipeline_destroy(&pipeline);
+    qf_report_destroy(&report);
+    return status;
+}
+
+void qf_run_destroy(qf_run *run) {
+    if (!run) return;
+    qf_context *context = run->context;
+    QF_FREE_ITEMS(context, run->sites, run->site_capacity);
+    QF_FREE_ITEMS(context, run->rewrites, run->rewrite_capacity);
+    qf_release(context, run, sizeof *run);
+}
+
+void qf_run_get_counts(const qf_run *run, qf_run_counts *out_counts) {
+    size_t size = out_counts->struct_size < sizeof *out_counts ? out_counts->struct_size : sizeof *out_counts;
+    qf_run_counts counts = run->counts;
+    counts.struct_size = size;
+    memcpy(out_counts, &counts, size);
+}
+
+uint32_t qf_run_site_count(const qf_run *run) {
+    return run->site_count;
+}
+
+qf_status qf_run_get_site(const qf_run *run, uint32_t index, qf_site *out_site) {
+    if (!run || !out_site || index >= run->site_count) return QF_ERROR_INVALID_ARGUMENT;
+    size_t size = out_site->struct_size < sizeof *out_site ? out_site->struct_size : sizeof *out_site;
+    memcpy(out_site, &run->sites[index], size);
+    out_site->struct_size = size;
+    return QF_OK;
+}
+
+const char *qf_run_rewrite_text(const qf_run *run, uint32_t index) {
+    return run && index < run->rewrite_count ? run->rewrites[index] : "";
+}

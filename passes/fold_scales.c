@@ -1,0 +1,10 @@
+/* Owns: the pass that merges multiplications into attention's scale and scale operands.
+ * Does not own: the rules (patterns/rules/fold_scales.rules).
+ * Next: manager.c. */
+#include "passes/rule_phase.h"
+
+qf_status qf_pass_fold_scales(qf_pass_call *call);
+
+qf_status qf_pass_fold_scales(qf_pass_call *call) {
+    return qf_rule_phase_run(call, "fold_scales");
+}

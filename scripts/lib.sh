@@ -1,0 +1,37 @@
+# Owns: what the scripts share: where the repository is, saying what is done, installing what is missing.
+# Does not own: what each script does.
+# Next: test.sh. Sourced, not run.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+say() { printf '== %s\n' "$*"; }
+
+# as_root COMMAND...: with sudo where it is needed.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# install_missing PACKAGE...: installs the Debian packages that are not there, and says which.
+install_missing() {
+    local missing=() package
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return 0
+    say "installing ${missing[*]}"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+build_packages=(gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libjansson-dev libcmocka-dev
+    libonnx-dev unzip ca-certificates python3-pip)
+
+# build PRESET [targets...]: configures once, builds what changed.
+build() {
+    local preset=$1
+    shift
+    cmake --preset "$preset" >"$root/build-$preset.log" 2>&1 || { cat "$root/build-$preset.log"; return 1; }
+    cmake --build --preset "$preset" -j "$(nproc)" ${1+--target "$@"} >>"$root/build-$preset.log" 2>&1 ||
+        { tail -n 60 "$root/build-$preset.log"; return 1; }
+}

@@ -1,0 +1,247 @@
+/* Owns: `qfuse case`: one folder of model, inputs, reference outputs and expectations, judged in one line.
+ * Does not own: going through many folders (scripts/corpus.sh), the comparison of sites (judge.c).
+ * Next: judge.h. */
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/judge.h"
+#include "tools/tensors.h"
+
+#define MAX_INPUTS         256
+/* ONNX's own backend runner, for folders without expectations. */
+#define RUNNER_RELATIVE    1e-3
+#define RUNNER_ABSOLUTE    1e-7
+#define RUNNER_RELATIVE_16 1e-2
+#define RUNNER_ABSOLUTE_16 1e-2
+
+typedef struct case_state {
+    qf_tool *tool;
+    const char *folder;
+    char data_folder[4096];
+    json_t *expect; /* NULL: no expectations */
+    qf_graph *clean;
+    qf_interpreter *interpreter;
+    qf_tensor inputs[MAX_INPUTS];
+    uint32_t input_count;
+    bool compile_only, sixteen_bit;
+    char counts[512]; /* found/expected, as printed */
+    char reason[512]; /* first thing that is wrong */
+    double rms;       /* worst output; -1: no reference */
+} case_state;
+
+static void complain(case_state *state, const char *format, ...) QF_PRINTF(2, 3);
+static void complain(case_state *state, const char *format, ...) {
+    if (*state->reason) return;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(state->reason, sizeof state->reason, format, arguments);
+    va_end(arguments);
+}
+
+/* --- what is expected --- */
+
+static int64_t expected(const case_state *state, const char *key) {
+    const json_t *value = state->expect ? json_object_get(state->expect, key) : NULL;
+    return json_is_integer(value) ? json_integer_value(value) : -1;
+}
+
+static void check_count(case_state *state, const char *what, const char *key, int64_t found) {
+    int64_t wanted = expected(state, key);
+    size_t used = strlen(state->counts);
+    if (wanted < 0)
+        (void)snprintf(state->counts + used, sizeof state->counts - used, " %s %lld", what, (long long)found);
+    else
+        (void)snprintf(state->counts + used, sizeof state->counts - used, " %s %lld/%lld", what, (long long)found,
+                       (long long)wanted);
+    if (wanted >= 0 && wanted != found)
+        complain(state, "%s: expected %lld, found %lld", what, (long long)wanted, (long long)found);
+}
+
+static bool load_expectations(case_state *state) {
+    char path[4096];
+    struct stat status;
+    (void)snprintf(path, sizeof path, "%s/expect.json", state->folder);
+    if (stat(path, &status) != 0) return true;
+    json_error_t error;
+    state->expect = json_load_file(path, 0, &error);
+    if (!state->expect)
+        (void)qf_fail(state->tool->context, QF_ERROR_PARSE, &(qf_position){.location = path}, "line %d: %s", error.line,
+                      error.text);
+    state->compile_only = json_is_true(json_object_get(state->expect, "compile_only"));
+    return state->expect != NULL;
+}
+
+static bool find_file(const case_state *state, char *out, size_t size) {
+    static const char *const names[] = {"model.onnx", "model.qf"};
+    struct stat status;
+    for (size_t i = 0; i < QF_COUNT_OF(names); i++) {
+        (void)snprintf(out, size, "%s/%s", state->folder, names[i]);
+        if (stat(out, &status) == 0) return true;
+    }
+    (void)qf_fail(state->tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = state->folder},
+                  "expected model.onnx or model.qf in this folder");
+    return false;
+}
+
+/* --- the unfused graph --- */
+
+static bool load_inputs(case_state *state) {
+    char path[4096];
+    for (uint32_t i = 0; i < state->clean->input_count; i++) {
+        if (i == MAX_INPUTS || !tensor_path(state->data_folder, "input", i, path, sizeof path)) {
+            (void)qf_fail(state->tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = state->data_folder},
+                          "expected input_%u.pb or input_%u.npy", i, i);
+            return false;
+        }
+        qf_tensor *tensor = &state->inputs[state->input_count];
+        if (!tensor_read(state->tool, path, tensor)) return false;
+        state->input_count++;
+        if (!tensor_convert(state->tool, tensor, qf_value_dtype(state->clean, state->clean->inputs[i]))) return false;
+        if (qf_interpreter_bind_input(state->interpreter, i, tensor) != QF_OK) return false;
+    }
+    return true;
+}
+
+static void compare_output(case_state *state, uint32_t index, const qf_tensor *found) {
+    char path[4096];
+    qf_tensor reference;
+    if (!tensor_path(state->data_folder, "output", index, path, sizeof path)) return;
+    if (!tensor_read(state->tool, path, &reference)) {
+        complain(state, "%s cannot be read", path);
+        return;
+    }
+    bool sixteen = reference.dtype == QF_F16 || reference.dtype == QF_BF16 || found->dtype == QF_F16;
+    tensor_difference difference = tensor_compare(found, &reference, sixteen ? RUNNER_RELATIVE_16 : RUNNER_RELATIVE,
+                                                  sixteen ? RUNNER_ABSOLUTE_16 : RUNNER_ABSOLUTE);
+    tensor_free(&reference);
+    if (!difference.comparable) {
+        complain(state, "output %u has another shape than the reference", index);
+        return;
+    }
+    if (difference.relative_rms > state->rms || isnan(difference.relative_rms)) state->rms = difference.relative_rms;
+    const json_t *tolerance = state->expect ? json_object_get(state->expect, "tolerance") : NULL;
+    if (tolerance && !(difference.relative_rms <= json_number_value(tolerance)))
+        complain(state, "output %u: relative RMS %.3g, allowed %.3g", index, difference.relative_rms,
+                 json_number_value(tolerance));
+    if (!tolerance && difference.outside)
+        complain(state, "output %u: %llu elements out of tolerance, largest difference %.3g", index,
+                 (unsigned long long)difference.outside, difference.largest);
+}
+
+static bool run_unfused(case_state *state) {
+    state->interpreter = qf_interpreter_create(state->clean, (uint32_t)state->tool->options.threads);
+    if (!state->interpreter || !load_inputs(state) || qf_interpreter_run(state->interpreter, NULL) != QF_OK)
+        return false;
+    const qf_node_data *outputs = qf_node_at(state->clean, state->clean->last);
+    for (uint32_t i = 0; i < outputs->operand_count; i++) {
+        qf_tensor found;
+        if (qf_interpreter_value(state->interpreter, outputs->operands[i].value, &found))
+            compare_output(state, i, &found);
+    }
+    return true;
+}
+
+/* --- the fused graph --- */
+
+static void count_inner(case_state *state, const qf_graph *graph, const qf_run *run) {
+    static const char *const keys[] = {"fp8_q", "fp8_k", "fp8_v"};
+    int64_t counts[3] = {0}, p = 0, s = 0;
+    QF_FOR_EACH_NODE(graph, node) {
+        if (qf_node_op(graph, node) != QF_OP_attention) continue;
+        for (uint32_t i = 0; i < 3; i++)
+            counts[i] += qf_dtype_is_float8(qf_value_dtype(graph, qf_node_operand(graph, node, i)));
+        p += qf_node_attribute(graph, node, QF_ATTR(attention, p))->integer != QF_VALUE_none;
+    }
+    for (uint32_t i = 0; i < qf_run_site_count(run); i++) {
+        qf_site site = {.struct_size = sizeof site};
+        if (qf_run_get_site(run, i, &site) == QF_OK) s += strcmp(site.miss_code, "scores_quantised") == 0;
+    }
+    (void)s;
+    for (uint32_t i = 0; i < 3; i++) check_count(state, keys[i] + 4, keys[i], counts[i]);
+    check_count(state, "p", "fp8_p", p);
+}
+
+/* Sites that only `relaxed` fuses must say under `rounding` that their scores are quantised. */
+static void check_reasons(case_state *state, const qf_run *run) {
+    if (expected(state, "fused_relaxed") <= expected(state, "fused_default")) return;
+    for (uint32_t i = 0; i < qf_run_site_count(run); i++) {
+        qf_site site = {.struct_size = sizeof site};
+        if (qf_run_get_site(run, i, &site) != QF_OK || site.fused) continue;
+        if (strcmp(site.miss_code, "scores_quantised") != 0)
+            complain(state, "expected the reason scores_quantised, found %s", site.miss_code);
+    }
+}
+
+static bool check_class(case_state *state, const char *numerics, const char *key, bool judge) {
+    qf_graph *fused = qf_graph_clone(state->clean);
+    qf_run *run = NULL;
+    const char *passes = state->tool->options.passes ? state->tool->options.passes : "default";
+    bool done = fused && tool_run_pipeline(state->tool, fused, passes, numerics, &run) == QF_OK;
+    if (done) {
+        qf_run_counts counts = {.struct_size = sizeof counts};
+        qf_run_get_counts(run, &counts);
+        if (judge) check_count(state, "attentions", "attentions", counts.attentions);
+        check_count(state, numerics, expected(state, key) >= 0 ? key : "quantised_outputs", counts.fused_fp8_out);
+        if (judge) check_reasons(state, run);
+        if (!judge && state->expect) count_inner(state, fused, run);
+    }
+    if (done && judge && state->interpreter) {
+        judge_result result;
+        done = judge_sites(state->tool, state->clean, state->interpreter, fused, state->sixteen_bit, &result) == QF_OK;
+        size_t used = strlen(state->counts);
+        if (result.sites)
+            (void)snprintf(state->counts + used, sizeof state->counts - used, " codes %.4f", result.worst_share);
+        if (done && !result.ok) complain(state, "%s", result.reason);
+    }
+    qf_run_destroy(run);
+    qf_graph_destroy(fused);
+    return done;
+}
+
+static bool judge_case(case_state *state) {
+    char path[4096];
+    struct stat status;
+    if (!load_expectations(state) || !find_file(state, path, sizeof path)) return false;
+    (void)snprintf(state->data_folder, sizeof state->data_folder, "%s/test_data_set_0", state->folder);
+    if (stat(state->data_folder, &status) != 0)
+        (void)snprintf(state->data_folder, sizeof state->data_folder, "%s", state->folder);
+    state->clean = tool_load_graph(state->tool, path);
+    if (!state->clean || tool_run_pipeline(state->tool, state->clean, "clean", NULL, NULL) != QF_OK) return false;
+    state->sixteen_bit = judge_is_sixteen_bit(state->clean);
+    if (!state->compile_only && !run_unfused(state)) return false;
+    return check_class(state, "rounding", "fused_default", true) &&
+           check_class(state, "relaxed", "fused_relaxed", false);
+}
+
+static void destroy_case(case_state *state) {
+    for (uint32_t i = 0; i < state->input_count; i++) tensor_free(&state->inputs[i]);
+    qf_interpreter_destroy(state->interpreter);
+    qf_graph_destroy(state->clean);
+    json_decref(state->expect);
+}
+
+int tool_case(qf_tool *tool) {
+    if (tool->options.file_count != 1) {
+        (void)fprintf(stderr, "error: expected one folder; see `qfuse case --help`\n");
+        return TOOL_USAGE;
+    }
+    case_state *state = calloc(1, sizeof *state);
+    if (!state) return TOOL_FAILED;
+    state->tool = tool;
+    state->folder = tool->options.files[0];
+    state->rms = -1;
+    double start = tool_now();
+    if (!judge_case(state)) complain(state, "error: %s", qf_status_name(qf_context_status(tool->context)));
+    const char *name = strrchr(state->folder, '/');
+    (void)printf("%-44s", name && name[1] ? name + 1 : state->folder);
+    (void)printf("%s", state->counts);
+    if (state->rms >= 0) (void)printf(" rms %.2e", state->rms);
+    (void)printf(" %.2f s %s%s\n", tool_now() - start, *state->reason ? "FAIL " : "ok", state->reason);
+    int code = *state->reason ? TOOL_DIFFERENT : TOOL_OK;
+    destroy_case(state);
+    free(state);
+    return code;
+}

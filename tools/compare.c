@@ -1,0 +1,176 @@
+/* Owns: `qfuse compare`: one graph before and after a pipeline: an attention shown, both run, what was saved.
+ * Does not own: running (run.c has the general form), judging sites (judge.c).
+ * Next: scripts/demo.sh. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <qfuse/codegen.h>
+
+#include "ir/text.h"
+#include "tools/explain.h"
+#include "tools/tensors.h"
+
+#define MAX_INPUTS 256
+
+/* What one run of a plan does to memory: every step reads its operands and writes its results once. */
+typedef struct traffic {
+    qf_plan *plan;
+    qf_executor *executor;
+    uint64_t launches, bytes;
+} traffic;
+
+static qf_status count_step(void *user, uint32_t step, const qf_tensor *operands, uint32_t operand_count,
+                            const qf_tensor *results, uint32_t result_count) {
+    traffic *state = user;
+    (void)step;
+    state->launches++;
+    for (uint32_t i = 0; i < operand_count; i++)
+        if (operands[i].data) state->bytes += qf_tensor_bytes(&operands[i]);
+    for (uint32_t i = 0; i < result_count; i++)
+        if (results[i].data) state->bytes += qf_tensor_bytes(&results[i]);
+    return QF_OK;
+}
+
+static bool run_plan(qf_tool *tool, const qf_graph *graph, const qf_tensor *inputs, traffic *state) {
+    qf_executor_options options = {
+        .struct_size = sizeof options, .thread_count = (uint32_t)tool->options.threads, .weights_root = "."};
+    if (qf_compile(graph, NULL, &state->plan) != QF_OK ||
+        qf_executor_create(tool->context, state->plan, &options, &state->executor) != QF_OK)
+        return false;
+    for (uint32_t i = 0; i < graph->input_count; i++)
+        if (qf_executor_bind_input(state->executor, i, &inputs[i]) != QF_OK) return false;
+    qf_executor_observe(state->executor, count_step, state);
+    return qf_executor_run(state->executor) == QF_OK;
+}
+
+/* --- the attention that is shown --- */
+
+static void mark_parts(const qf_graph *graph, qf_location location, bool *marked, uint32_t depth) {
+    if (!location.id || depth > 16) return;
+    marked[location.id] = true;
+    const qf_location_data *data = &graph->locations[location.id];
+    for (uint32_t i = 0; i < data->part_count; i++) mark_parts(graph, data->parts[i], marked, depth + 1);
+}
+
+static void print_node(qf_tool *tool, const qf_graph *graph, qf_node node) {
+    qf_buffer text = {.context = tool->context};
+    qf_node_print(&text, graph, node);
+    const char *location = text.data ? strstr(text.data, " loc(") : NULL;
+    int size = location ? (int)(location - text.data) : (int)text.size;
+    (void)printf("  %.*s\n", size, text.data ? text.data : "");
+    qf_buffer_destroy(&text);
+}
+
+static qf_node first_fused(const qf_graph *graph) {
+    QF_FOR_EACH_NODE(graph, node) {
+        qf_op op = qf_node_op(graph, node);
+        if ((op == QF_OP_attention || op == QF_OP_paged_attention) &&
+            qf_dtype_is_float8(qf_value_dtype(graph, qf_node_result(graph, node, 0))))
+            return node;
+    }
+    return (qf_node){0};
+}
+
+/* Before: the nodes whose places the fused one has. After: the fused one and the new nodes right in front of its
+ * operands. */
+static void show_attention(qf_tool *tool, const qf_graph *before, const qf_graph *after) {
+    qf_node fused = first_fused(after);
+    bool *marked = calloc(after->location_count + 1, sizeof *marked);
+    if (!fused.id || !marked) {
+        (void)printf("no attention was fused\n");
+        free(marked);
+        return;
+    }
+    mark_parts(after, qf_node_at(after, fused)->location, marked, 0);
+    (void)printf("one attention before:\n");
+    QF_FOR_EACH_NODE(before, node) {
+        qf_location location = qf_node_at(before, node)->location;
+        if (location.id && marked[location.id] && qf_node_op(before, node) != QF_OP_constant)
+            print_node(tool, before, node);
+    }
+    (void)printf("the same place after:\n");
+    const qf_node_data *data = qf_node_at(after, fused);
+    for (uint32_t i = 0; i < data->operand_count; i++) {
+        qf_node producer = qf_value_producer(after, data->operands[i].value);
+        if (producer.id && (qf_op_has_trait(qf_node_op(after, producer), QF_TRAIT_QUANTISING) ||
+                            qf_op_has_trait(qf_node_op(after, producer), QF_TRAIT_LAYOUT)))
+            print_node(tool, after, producer);
+    }
+    print_node(tool, after, fused);
+    free(marked);
+}
+
+/* --- both runs --- */
+
+static bool make_inputs(qf_tool *tool, const qf_graph *graph, qf_tensor *inputs) {
+    char path[4096];
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        qf_value value = graph->inputs[i];
+        qf_tensor *tensor = &inputs[i];
+        if (tool->options.expect && tensor_path(tool->options.expect, "input", i, path, sizeof path)) {
+            if (!tensor_read(tool, path, tensor) || !tensor_convert(tool, tensor, qf_value_dtype(graph, value)))
+                return false;
+            continue;
+        }
+        *tensor = (qf_tensor){.dtype = qf_value_dtype(graph, value), .rank = qf_value_rank(graph, value)};
+        for (uint32_t axis = 0; axis < tensor->rank; axis++)
+            if (!qf_dim_evaluate(tool->context, qf_value_dims(graph, value)[axis], tool_symbol_extent, tool,
+                                 &tensor->dims[axis]))
+                return false;
+        if (!tensor_allocate(tool, tensor)) return false;
+        tensor_randomise(tensor, tool->options.seed * 1000003u + i);
+    }
+    return true;
+}
+
+static bool compare_outputs(const traffic *before, const traffic *after) {
+    for (uint32_t i = 0; i < qf_plan_output_count(before->plan); i++) {
+        qf_tensor a, b;
+        if (qf_executor_output(after->executor, i, &a) != QF_OK || qf_executor_output(before->executor, i, &b) != QF_OK)
+            return false;
+        tensor_difference difference = tensor_compare(&a, &b, 0, 0);
+        (void)printf("output %u: largest difference %.4g, relative RMS %.4g\n", i, difference.largest,
+                     difference.relative_rms);
+    }
+    return true;
+}
+
+static bool compare(qf_tool *tool, const qf_graph *before, const qf_graph *after, const qf_run *run) {
+    qf_tensor *inputs = calloc(MAX_INPUTS, sizeof *inputs);
+    traffic old = {0}, new = {0};
+    show_attention(tool, before, after);
+    (void)printf("explain:\n");
+    explain_print(stdout, run);
+    bool done = inputs && before->input_count <= MAX_INPUTS && make_inputs(tool, before, inputs) &&
+                run_plan(tool, before, inputs, &old) && run_plan(tool, after, inputs, &new) &&
+                compare_outputs(&old, &new);
+    if (done)
+        (void)printf("launches %llu -> %llu (%lld saved), bytes moved %llu -> %llu (%lld saved)\n",
+                     (unsigned long long)old.launches, (unsigned long long)new.launches,
+                     (long long)(old.launches - new.launches), (unsigned long long)old.bytes,
+                     (unsigned long long)new.bytes, (long long)(old.bytes - new.bytes));
+    qf_executor_destroy(old.executor);
+    qf_executor_destroy(new.executor);
+    qf_plan_destroy(old.plan);
+    qf_plan_destroy(new.plan);
+    for (uint32_t i = 0; inputs && i < MAX_INPUTS; i++) tensor_free(&inputs[i]);
+    free(inputs);
+    return done;
+}
+
+int tool_compare(qf_tool *tool) {
+    if (tool->options.file_count != 1) {
+        (void)fprintf(stderr, "error: expected one file; see `qfuse compare --help`\n");
+        return TOOL_USAGE;
+    }
+    qf_graph *before = tool_load_graph(tool, tool->options.files[0]);
+    qf_graph *after = before ? qf_graph_clone(before) : NULL;
+    qf_run *run = NULL;
+    const char *passes = tool->options.passes ? tool->options.passes : "serving";
+    bool done = after && tool_run_pipeline(tool, after, passes, tool->options.numerics, &run) == QF_OK &&
+                compare(tool, before, after, run);
+    qf_run_destroy(run);
+    qf_graph_destroy(after);
+    qf_graph_destroy(before);
+    return done ? TOOL_OK : TOOL_FAILED;
+}

@@ -1,0 +1,127 @@
+/* Owns: reading and writing files for the program; telling graph formats apart.
+ * Does not own: the formats (ir/text.h, qfuse/onnx.h).
+ * Next: tool.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/text.h"
+#include "tools/tool.h"
+
+static qf_status io_fault(qf_tool *tool, const char *path, const char *doing) {
+    qf_position position = {.location = path};
+    return qf_fail(tool->context, QF_ERROR_IO, &position, "%s: %s", doing, strerror(errno));
+}
+
+bool tool_has_extension(const char *path, const char *extension) {
+    size_t size = strlen(path), tail = strlen(extension);
+    return size > tail + 1 && path[size - tail - 1] == '.' && strcmp(path + size - tail, extension) == 0;
+}
+
+static char *read_stream(qf_tool *tool, FILE *file, const char *path, size_t limit, size_t *out_size) {
+    size_t size = 0, capacity = (size_t)64 << 10;
+    char *data = malloc(capacity);
+    while (data) {
+        size_t got = fread(data + size, 1, capacity - size - 1, file);
+        size += got;
+        if (got == 0) break;
+        if (size > limit) {
+            qf_position position = {.location = path};
+            (void)qf_fail(tool->context, QF_ERROR_LIMIT, &position, "more than %zu bytes", limit);
+            free(data);
+            return NULL;
+        }
+        if (capacity - size > 1) continue;
+        char *grown = realloc(data, capacity *= 2);
+        if (!grown) free(data);
+        data = grown;
+    }
+    if (!data) {
+        (void)qf_record(tool->context, QF_ERROR_OUT_OF_MEMORY);
+        return NULL;
+    }
+    data[size] = '\0';
+    *out_size = size;
+    return data;
+}
+
+char *tool_read_file(qf_tool *tool, const char *path, size_t limit, size_t *out_size) {
+    if (strcmp(path, "-") == 0) return read_stream(tool, stdin, "<stdin>", limit, out_size);
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        (void)io_fault(tool, path, "cannot open");
+        return NULL;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        qf_position position = {.location = path};
+        (void)qf_fail(tool->context, QF_ERROR_IO, &position, "not a regular file");
+        return NULL;
+    }
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        (void)io_fault(tool, path, "cannot open");
+        return NULL;
+    }
+    char *data = read_stream(tool, file, path, limit, out_size);
+    (void)fclose(file);
+    return data;
+}
+
+bool tool_write_file(qf_tool *tool, const char *path, const void *data, size_t size) {
+    if (strcmp(path, "-") == 0) return fwrite(data, 1, size, stdout) == size;
+    char temporary[4096];
+    if (snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof temporary) {
+        errno = ENAMETOOLONG;
+        (void)io_fault(tool, path, "cannot write");
+        return false;
+    }
+    FILE *file = fopen(temporary, "wb");
+    if (!file) {
+        (void)io_fault(tool, temporary, "cannot write");
+        return false;
+    }
+    bool written = fwrite(data, 1, size, file) == size;
+    written = fclose(file) == 0 && written;
+    if (written && rename(temporary, path) == 0) return true;
+    (void)io_fault(tool, path, "cannot write");
+    (void)remove(temporary);
+    return false;
+}
+
+/* QFuse text begins with a comment or the word graph; an ONNX model with a protobuf tag. */
+static bool looks_like_text(const char *data, size_t size) {
+    size_t at = 0;
+    while (at < size && strchr(" \t\r\n", data[at])) at++;
+    return size - at >= 2 &&
+           (strncmp(data + at, "//", 2) == 0 || data[at] == '#' || strncmp(data + at, "graph", 5) == 0);
+}
+
+static qf_graph *import_onnx(qf_tool *tool, const char *path) {
+    qf_onnx_import_options options = {.struct_size = sizeof options};
+    const char *revision = tool->options.revision ? tool->options.revision : "newest";
+    if (strcmp(revision, "first") == 0)
+        options.revision = QF_ONNX_REVISION_FIRST;
+    else if (strcmp(revision, "newest") != 0) {
+        (void)qf_fail(tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                      "--onnx-revision: expected newest or first, found '%s'", revision);
+        return NULL;
+    }
+    qf_graph *graph = NULL;
+    return qf_onnx_import_file(tool->context, path, &options, &graph) == QF_OK ? graph : NULL;
+}
+
+qf_graph *tool_load_graph(qf_tool *tool, const char *path) {
+    if (tool_has_extension(path, "onnx")) return import_onnx(tool, path);
+    size_t size;
+    char *data = tool_read_file(tool, path, QF_TEXT_MAX_BYTES, &size);
+    if (!data) return NULL;
+    qf_graph *graph = NULL;
+    if (strcmp(path, "-") == 0 || tool_has_extension(path, "qf") || looks_like_text(data, size))
+        graph = qf_graph_parse(tool->context, (qf_text){data, size}, strcmp(path, "-") == 0 ? "<stdin>" : path);
+    else
+        graph = import_onnx(tool, path);
+    free(data);
+    return graph;
+}

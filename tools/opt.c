@@ -1,0 +1,97 @@
+/* Owns: `qfuse opt`: passes over a graph, emitted in any form, with the debug switches.
+ * Does not own: the pipeline's debug output (pipeline.c), the forms (ir/text.h, qfuse/onnx.h, qfuse/codegen.h).
+ * Next: pipeline.c. */
+#include <string.h>
+
+#include <qfuse/codegen.h>
+
+#include "ir/text.h"
+#include "tools/explain.h"
+#include "tools/verify_rewrites.h"
+
+static void append(void *user, const char *data, size_t size) {
+    qf_buffer_append(user, data, size);
+}
+
+static bool emit_plan(qf_tool *tool, const qf_graph *graph, bool binary, qf_buffer *out) {
+    qf_compile_options options = {.struct_size = sizeof options,
+                                  .target = tool->options.target,
+                                  .pipeline = tool->options.passes ? tool->options.passes : "default",
+                                  .numerics = tool->options.numerics,
+                                  .rules = tool->rules_text};
+    qf_plan *plan = NULL;
+    qf_status status = qf_compile(graph, &options, &plan);
+    if (status == QF_OK)
+        status = binary ? qf_plan_to_bytes(tool->context, plan, append, out)
+                        : qf_plan_print(tool->context, plan, append, out);
+    qf_plan_destroy(plan);
+    return status == QF_OK;
+}
+
+static bool emit_onnx(qf_tool *tool, const qf_graph *graph, qf_buffer *out) {
+    void *data = NULL;
+    size_t size = 0;
+    if (qf_onnx_export_memory(graph, &data, &size) != QF_OK) return false;
+    qf_buffer_append(out, data, size);
+    qf_onnx_free(tool->context, data, size);
+    return true;
+}
+
+static bool emit(qf_tool *tool, const qf_graph *graph) {
+    const char *form = tool->options.emit ? tool->options.emit : "text";
+    qf_buffer out = {.context = tool->context};
+    bool made = true;
+    if (strcmp(form, "text") == 0)
+        qf_graph_print(&out, graph);
+    else if (strcmp(form, "dot") == 0)
+        qf_graph_print_dot(&out, graph);
+    else if (strcmp(form, "onnx") == 0)
+        made = emit_onnx(tool, graph, &out);
+    else if (strcmp(form, "plan") == 0 || strcmp(form, "plan-binary") == 0)
+        made = emit_plan(tool, graph, strcmp(form, "plan-binary") == 0, &out);
+    made = made && !out.failed;
+    if (made && strcmp(form, "none") != 0)
+        made = tool_write_file(tool, tool->options.output ? tool->options.output : "-", out.data ? out.data : "",
+                               out.size);
+    qf_buffer_destroy(&out);
+    return made;
+}
+
+static bool known_form(const char *form) {
+    static const char *const forms[] = {"text", "onnx", "dot", "plan", "plan-binary", "none"};
+    for (size_t i = 0; i < QF_COUNT_OF(forms); i++)
+        if (!form || strcmp(form, forms[i]) == 0) return true;
+    (void)fprintf(stderr, "error: --emit: expected text, onnx, dot, plan, plan-binary or none, found '%s'\n", form);
+    return false;
+}
+
+static void print_statistics(const qf_run *run, uint32_t nodes_before, uint32_t nodes_after) {
+    qf_run_counts counts = {.struct_size = sizeof counts};
+    qf_run_get_counts(run, &counts);
+    (void)fprintf(stderr, "%u nodes before, %u after, %u rewrites\n", nodes_before, nodes_after, counts.rewrites);
+    for (uint32_t i = 0; i < counts.rewrites; i++) (void)fprintf(stderr, "%s\n", qf_run_rewrite_text(run, i));
+}
+
+int tool_opt(qf_tool *tool) {
+    if (!known_form(tool->options.emit)) return TOOL_USAGE;
+    if (tool->options.file_count > 1) {
+        (void)fprintf(stderr, "error: expected at most one file; see `qfuse opt --help`\n");
+        return TOOL_USAGE;
+    }
+    qf_graph *graph = tool_load_graph(tool, tool->options.file_count ? tool->options.files[0] : "-");
+    qf_graph *original = graph && tool->options.verify_rewrites ? qf_graph_clone(graph) : NULL;
+    uint32_t nodes_before = graph ? graph->live_node_count : 0;
+    qf_run *run = NULL;
+    int code = TOOL_FAILED;
+    if (graph && (original || !tool->options.verify_rewrites) &&
+        tool_run_pipeline(tool, graph, tool->options.passes, tool->options.numerics, &run) == QF_OK) {
+        code = emit(tool, graph) ? TOOL_OK : TOOL_FAILED;
+        if (tool->options.statistics) print_statistics(run, nodes_before, graph->live_node_count);
+        if (tool->options.remarks) explain_print(stderr, run);
+        if (code == TOOL_OK && original) code = verify_rewrites(tool, original, graph);
+    }
+    qf_run_destroy(run);
+    qf_graph_destroy(graph);
+    qf_graph_destroy(original);
+    return code;
+}

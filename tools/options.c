@@ -1,0 +1,139 @@
+/* Owns: the option table, reading arguments by it, and its help text.
+ * Does not own: what an option does (the commands).
+ * Next: tool.h. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/tool.h"
+
+typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_INPUTS } option_kind;
+
+static const struct option {
+    const char *name, *value, *commands, *help;
+    option_kind kind;
+    size_t offset;
+} options[] = {
+#define AT(field) offsetof(tool_options, field)
+    {"passes", "TEXT", "opt explain run case compare", "pipeline; default: \"default\" (run: none)", OPTION_TEXT,
+     AT(passes)},
+    {"numerics", "CLASS", "opt explain run case compare",
+     "loosest class of rewrites: exact, rounding, quantising, relaxed", OPTION_TEXT, AT(numerics)},
+    {"target", "NAME", "opt explain run compare", "cpu, sm_80, sm_89, sm_90a, sm_100a", OPTION_TEXT, AT(target)},
+    {"query-scale", "HOW", "opt explain run compare", "scale of insert-query-quant: graph, unit, dynamic", OPTION_TEXT,
+     AT(query_scale)},
+    {"rules", "FILE", "opt explain run compare", "further rules", OPTION_TEXT, AT(rules)},
+    {"rewrite-limit", "N", "opt explain run compare", "leave out every rewrite after the N-th (bisecting)",
+     OPTION_NUMBER, AT(rewrite_limit)},
+    {"emit", "FORM", "opt", "text, onnx, dot, plan (readable), plan-binary, none; default text", OPTION_TEXT, AT(emit)},
+    {"o", "FILE", "opt", "write there in place of standard output", OPTION_TEXT, AT(output)},
+    {"print-before", "PASS", "opt", "print the graph before this pass, or all", OPTION_TEXT, AT(print_before)},
+    {"print-after", "PASS", "opt", "print the graph after this pass, or all", OPTION_TEXT, AT(print_after)},
+    {"print-changed", NULL, "opt", "print the graph after each pass that changed it", OPTION_FLAG, AT(print_changed)},
+    {"timing", NULL, "opt run", "milliseconds of every pass or step", OPTION_FLAG, AT(timing)},
+    {"statistics", NULL, "opt", "counts of nodes, and every rewrite with its number", OPTION_FLAG, AT(statistics)},
+    {"no-verify-each", NULL, "opt", "verify only at the end", OPTION_FLAG, AT(no_verify)},
+    {"verify-rewrites", NULL, "opt", "run the graph before and after on random inputs and compare", OPTION_FLAG,
+     AT(verify_rewrites)},
+    {"remarks", NULL, "opt", "print what explain prints, on standard error", OPTION_FLAG, AT(remarks)},
+    {"onnx-revision", "WHICH", "opt explain run case compare", "reading of Attention-23/24: newest, first", OPTION_TEXT,
+     AT(revision)},
+    {"json", NULL, "explain", "one JSON object", OPTION_FLAG, AT(json)},
+    {"input", "FILE", "run", "the next input, .npy or .pb (ONNX tensor); without: random numbers", OPTION_INPUTS, 0},
+    {"dims", "LIST", "run opt compare", "sizes of symbols for random inputs: \"T=16,B=2\"; others get 4", OPTION_TEXT,
+     AT(dims)},
+    {"seed", "N", "run opt compare", "of random inputs", OPTION_NUMBER, AT(seed)},
+    {"expect", "FOLDER", "run compare", "compare with output_<i>.pb or .npy in it; inputs come from there too",
+     OPTION_TEXT, AT(expect)},
+    {"compare", "FILE", "run", "run this graph on the same inputs and compare outputs", OPTION_TEXT, AT(compare)},
+    {"tolerance", "X", "run case", "largest relative RMS difference; default 1e-5", OPTION_REAL, AT(tolerance)},
+    {"output-directory", "FOLDER", "run", "write outputs there as .npy", OPTION_TEXT, AT(output_directory)},
+    {"device", "NAME", "run", "cpu", OPTION_TEXT, AT(device)},
+    {"threads", "N", "run case compare", "threads for a kernel; default 2", OPTION_NUMBER, AT(threads)},
+    {"quiet", NULL, "opt explain run case rules ops compare", "no remarks, notes or progress", OPTION_FLAG, AT(quiet)},
+    {"help", NULL, "opt explain run case rules ops compare", "this text", OPTION_FLAG, AT(help)},
+#undef AT
+};
+
+static bool takes(const struct option *option, const char *command) {
+    size_t size = strlen(command);
+    for (const char *at = strstr(option->commands, command); at; at = strstr(at + 1, command)) {
+        bool begins = at == option->commands || at[-1] == ' ', ends = at[size] == ' ' || at[size] == '\0';
+        if (begins && ends) return true;
+    }
+    return false;
+}
+
+void tool_print_options(FILE *out, const char *command) {
+    for (size_t i = 0; i < QF_COUNT_OF(options); i++) {
+        if (!takes(&options[i], command)) continue;
+        char left[64];
+        (void)snprintf(left, sizeof left, "%s%s%s%s", options[i].name[1] ? "--" : "-", options[i].name,
+                       options[i].value ? (options[i].name[1] ? "=" : " ") : "",
+                       options[i].value ? options[i].value : "");
+        (void)fprintf(out, "  %-26s %s\n", left, options[i].help);
+    }
+}
+
+static bool fault(const char *format, const char *a, const char *b) {
+    (void)fprintf(stderr, "error: ");
+    (void)fprintf(stderr, format, a, b);
+    (void)fprintf(stderr, "; see `qfuse %s --help`\n", b);
+    return false;
+}
+
+static bool set_option(tool_options *into, const struct option *option, const char *value, const char *command) {
+    char *field = (char *)into + option->offset, *end;
+    switch (option->kind) {
+    case OPTION_FLAG: *(bool *)(void *)field = true; return true;
+    case OPTION_TEXT: *(const char **)(void *)field = value; return true;
+    case OPTION_NUMBER:
+        errno = 0;
+        *(uint64_t *)(void *)field = strtoull(value, &end, 10);
+        return (*value >= '0' && *value <= '9' && !*end && !errno) ||
+               fault("expected a whole number, found '%s'", value, command);
+    case OPTION_REAL:
+        *(double *)(void *)field = strtod(value, &end);
+        return (*value && !*end) || fault("expected a number, found '%s'", value, command);
+    case OPTION_INPUTS:
+        if (into->input_count == QF_COUNT_OF(into->inputs)) return fault("more than 64 inputs at '%s'", value, command);
+        into->inputs[into->input_count++] = value;
+        return true;
+    }
+    return false;
+}
+
+static const struct option *find(const char *name, size_t size, const char *command) {
+    for (size_t i = 0; i < QF_COUNT_OF(options); i++)
+        if (strlen(options[i].name) == size && memcmp(options[i].name, name, size) == 0 && takes(&options[i], command))
+            return &options[i];
+    return NULL;
+}
+
+static bool read_option(qf_tool *tool, const tool_command *command, int count, char **arguments, int *at) {
+    const char *name = arguments[*at] + (arguments[*at][1] == '-' ? 2 : 1);
+    const char *equals = strchr(name, '=');
+    const struct option *option = find(name, equals ? (size_t)(equals - name) : strlen(name), command->name);
+    if (!option) return fault("unknown option '%s'", arguments[*at], command->name);
+    const char *value = equals ? equals + 1 : NULL;
+    if (option->kind == OPTION_FLAG && value) return fault("'%s' takes no value", arguments[*at], command->name);
+    if (option->kind != OPTION_FLAG && !value) {
+        if (*at + 1 >= count) return fault("'%s' needs a value", arguments[*at], command->name);
+        value = arguments[++*at];
+    }
+    return set_option(&tool->options, option, value, command->name);
+}
+
+bool tool_read_options(qf_tool *tool, const tool_command *command, int count, char **arguments) {
+    for (int i = 0; i < count; i++) {
+        if (arguments[i][0] == '-' && arguments[i][1]) {
+            if (!read_option(tool, command, count, arguments, &i)) return false;
+            continue;
+        }
+        if (tool->options.file_count == QF_COUNT_OF(tool->options.files))
+            return fault("too many arguments at '%s'", arguments[i], command->name);
+        tool->options.files[tool->options.file_count++] = arguments[i];
+    }
+    return true;
+}

@@ -1,0 +1,206 @@
+/* Owns: `qfuse run`: a graph or plan on the CPU, from files or random inputs, compared with files or another graph.
+ * Does not own: running itself (qfuse/runtime.h).
+ * Next: tensors.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <qfuse/codegen.h>
+
+#include "tools/tensors.h"
+
+#define MAX_TENSORS 256
+
+typedef struct run_job {
+    qf_tool *tool;
+    qf_plan *plan;
+    qf_executor *executor;
+    qf_graph *graph;
+    qf_tensor inputs[MAX_TENSORS];
+    uint32_t input_count;
+} run_job;
+
+static void destroy_job(run_job *job) {
+    for (uint32_t i = 0; i < job->input_count; i++) tensor_free(&job->inputs[i]);
+    qf_executor_destroy(job->executor);
+    qf_plan_destroy(job->plan);
+    qf_graph_destroy(job->graph);
+}
+
+static bool is_plan(const char *path) {
+    return tool_has_extension(path, "qfplan");
+}
+
+static bool load(run_job *job, const char *path) {
+    qf_tool *tool = job->tool;
+    if (is_plan(path)) return qf_plan_load(tool->context, path, &job->plan) == QF_OK;
+    job->graph = tool_load_graph(tool, path);
+    if (!job->graph) return false;
+    const char *passes = tool->options.passes ? tool->options.passes : "";
+    if (*passes && tool_run_pipeline(tool, job->graph, passes, tool->options.numerics, NULL) != QF_OK) return false;
+    qf_compile_options options = {.struct_size = sizeof options,
+                                  .target = tool->options.target,
+                                  .pipeline = passes,
+                                  .numerics = tool->options.numerics};
+    return qf_compile(job->graph, &options, &job->plan) == QF_OK;
+}
+
+static bool random_input(run_job *job, uint32_t index, qf_tensor *out) {
+    qf_plan_tensor_info info;
+    if (!qf_plan_input(job->plan, index, &info)) return false;
+    *out = (qf_tensor){.dtype = info.dtype, .rank = info.rank};
+    for (uint32_t i = 0; i < info.rank; i++) {
+        out->dims[i] = info.dims[i];
+        if (info.dims[i] >= 0) continue;
+        if (!job->graph) {
+            (void)qf_fail(job->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                          "input %u of the plan has a symbolic size: give its tensor with --input", index);
+            return false;
+        }
+        qf_dim dim = qf_value_dims(job->graph, job->graph->inputs[index])[i];
+        if (!qf_dim_evaluate(job->tool->context, dim, tool_symbol_extent, job->tool, &out->dims[i])) return false;
+    }
+    if (!tensor_allocate(job->tool, out)) return false;
+    tensor_randomise(out, job->tool->options.seed * 1000003u + index);
+    return true;
+}
+
+static bool load_input(run_job *job, uint32_t index, qf_tensor *out) {
+    const tool_options *options = &job->tool->options;
+    char path[4096];
+    qf_plan_tensor_info info;
+    if (!qf_plan_input(job->plan, index, &info)) return false;
+    if (index < options->input_count) {
+        (void)snprintf(path, sizeof path, "%s", options->inputs[index]);
+    } else if (!options->expect || !tensor_path(options->expect, "input", index, path, sizeof path)) {
+        return random_input(job, index, out);
+    }
+    return tensor_read(job->tool, path, out) && tensor_convert(job->tool, out, info.dtype);
+}
+
+/* `from` NULL: inputs of its own; else the other job's inputs, by position. */
+static bool execute(run_job *job, const struct run_job *from) {
+    const tool_options *options = &job->tool->options;
+    qf_executor_options executor_options = {.struct_size = sizeof executor_options,
+                                            .device = options->device,
+                                            .thread_count = (uint32_t)options->threads,
+                                            .weights_root = ".",
+                                            .time_steps = options->timing};
+    if (qf_executor_create(job->tool->context, job->plan, &executor_options, &job->executor) != QF_OK) return false;
+    uint32_t count = qf_plan_input_count(job->plan);
+    if (count > MAX_TENSORS || (from && count != from->input_count)) {
+        (void)qf_fail(job->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                      "the graphs have different inputs (or over %d)", MAX_TENSORS);
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const qf_tensor *tensor = from ? &from->inputs[i] : &job->inputs[i];
+        if (!from) {
+            if (!load_input(job, i, &job->inputs[i])) return false;
+            job->input_count++;
+        }
+        if (qf_executor_bind_input(job->executor, i, tensor) != QF_OK) return false;
+    }
+    return qf_executor_run(job->executor) == QF_OK;
+}
+
+static void print_output(const run_job *job, uint32_t index, const qf_tensor *tensor) {
+    qf_plan_tensor_info info;
+    (void)qf_plan_output(job->plan, index, &info);
+    (void)printf("%s: %s[", *info.name ? info.name : "output", qf_dtype_name(tensor->dtype));
+    for (uint32_t i = 0; i < tensor->rank; i++) (void)printf("%s%lld", i ? ", " : "", (long long)tensor->dims[i]);
+    (void)printf("]");
+    qf_tensor zero = *tensor;
+    if (tensor_allocate(job->tool, &zero)) {
+        tensor_difference size = tensor_compare(tensor, &zero, 0, 0);
+        (void)printf(" largest magnitude %.6g", size.largest);
+        tensor_free(&zero);
+    }
+    (void)printf("\n");
+}
+
+static bool save_output(const run_job *job, uint32_t index, const qf_tensor *tensor) {
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/output_%u.npy", job->tool->options.output_directory, index);
+    return tensor_write_npy(job->tool, path, tensor);
+}
+
+/* TOOL_OK, or TOOL_DIFFERENT after saying where. */
+static int compare(const run_job *job, uint32_t index, const qf_tensor *found, const qf_tensor *wanted) {
+    double tolerance = job->tool->options.tolerance < 0 ? 1e-5 : job->tool->options.tolerance;
+    tensor_difference difference = tensor_compare(found, wanted, 0, 0);
+    if (!difference.comparable) {
+        (void)printf("output %u: shapes differ\n", index);
+        return TOOL_DIFFERENT;
+    }
+    bool ok = difference.relative_rms <= tolerance;
+    (void)printf("output %u: relative RMS %.3e, largest difference %.3e, %s\n", index, difference.relative_rms,
+                 difference.largest, ok ? "ok" : "DIFFERENT");
+    return ok ? TOOL_OK : TOOL_DIFFERENT;
+}
+
+static int handle_output(run_job *job, const struct run_job *other, uint32_t index) {
+    const tool_options *options = &job->tool->options;
+    qf_tensor found, wanted;
+    char path[4096];
+    if (qf_executor_output(job->executor, index, &found) != QF_OK) return TOOL_FAILED;
+    if (!options->quiet) print_output(job, index, &found);
+    if (options->output_directory && !save_output(job, index, &found)) return TOOL_FAILED;
+    int code = TOOL_OK;
+    if (options->expect) {
+        if (!tensor_path(options->expect, "output", index, path, sizeof path)) {
+            (void)qf_fail(job->tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = options->expect},
+                          "expected output_%u.pb or output_%u.npy", index, index);
+            return TOOL_FAILED;
+        }
+        if (!tensor_read(job->tool, path, &wanted)) return TOOL_FAILED;
+        code = compare(job, index, &found, &wanted);
+        tensor_free(&wanted);
+    }
+    if (other) {
+        if (qf_executor_output(other->executor, index, &wanted) != QF_OK) return TOOL_FAILED;
+        int second = compare(job, index, &found, &wanted);
+        if (code == TOOL_OK) code = second;
+    }
+    return code;
+}
+
+static void print_timing(const run_job *job) {
+    qf_executor_memory memory = {.struct_size = sizeof memory};
+    qf_executor_memory_use(job->executor, &memory);
+    for (uint32_t i = 0; i < qf_plan_step_count(job->plan); i++) {
+        qf_plan_step_info step;
+        if (qf_plan_step(job->plan, i, &step))
+            (void)printf("%10.3f us  %-20s %s\n", (double)qf_executor_step_time(job->executor, i) * 1e-3,
+                         qf_op_name(step.op), step.result);
+    }
+    (void)printf("workspace %llu bytes (%llu without reuse), scratch %llu bytes\n",
+                 (unsigned long long)memory.workspace_bytes, (unsigned long long)memory.unshared_bytes,
+                 (unsigned long long)memory.scratch_bytes);
+}
+
+int tool_run(qf_tool *tool) {
+    if (tool->options.file_count != 1) {
+        (void)fprintf(stderr, "error: expected one file; see `qfuse run --help`\n");
+        return TOOL_USAGE;
+    }
+    run_job *main_job = calloc(1, sizeof *main_job), *other = tool->options.compare ? calloc(1, sizeof *other) : NULL;
+    int code = TOOL_FAILED;
+    if (main_job && (other || !tool->options.compare)) {
+        main_job->tool = tool;
+        if (other) other->tool = tool;
+        bool ran = load(main_job, tool->options.files[0]) && execute(main_job, NULL);
+        if (ran && other) ran = load(other, tool->options.compare) && execute(other, main_job);
+        if (ran) code = TOOL_OK;
+        for (uint32_t i = 0; ran && i < qf_plan_output_count(main_job->plan); i++) {
+            int one = handle_output(main_job, other, i);
+            if (one == TOOL_FAILED || code == TOOL_OK) code = one;
+            if (one == TOOL_FAILED) break;
+        }
+        if (ran && tool->options.timing) print_timing(main_job);
+    }
+    if (other) destroy_job(other);
+    if (main_job) destroy_job(main_job);
+    free(other);
+    free(main_job);
+    return code;
+}
