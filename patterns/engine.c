@@ -204,17 +204,14 @@ static bool run_round(runner *r) {
 }
 
 /* What the last round refused, when nothing changed any more. */
-static bool report_refusals(runner *r) {
+static bool keep_refusals(runner *r) {
+    qf_report *report = r->report;
+    report->refusal_count = 0;
+    if (!QF_GROW(r->graph->context, report->refusals, report->refusal_capacity, r->refusal_count)) return false;
     for (uint32_t i = 0; i < r->refusal_count; i++) {
         const refusal *found = &r->refusals[i];
-        qf_op op = qf_node_op(r->graph, found->at);
-        qf_miss miss = {.reason = found->reason,
-                        .tag = found->tag,
-                        .node = found->at,
-                        .node_text = op ? qf_intern_c(r->graph->context, qf_op_info_of(op)->name) : (qf_string){0},
-                        .location = qf_node_at(r->graph, found->at)->location,
-                        .detail = found->detail};
-        if (!qf_report_miss(r->report, &miss)) return false;
+        report->refusals[report->refusal_count++] =
+            (qf_miss){.reason = found->reason, .tag = found->tag, .node = found->at, .detail = found->detail};
     }
     return true;
 }
@@ -231,7 +228,7 @@ qf_status qf_rules_run(qf_graph *graph, const char *phase, const qf_rules_option
         *out_changed |= r.changed;
         if (!r.changed) break;
     }
-    if (good && strcmp(phase, "fuse_attention_quant") == 0) good = report_refusals(&r);
+    if (good && strcmp(phase, "fuse_attention_quant") == 0) good = keep_refusals(&r);
     QF_FREE_ITEMS(graph->context, r.refusals, r.refusal_capacity);
     if (good) return QF_OK;
     qf_status status = qf_context_status(graph->context);
