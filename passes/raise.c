@@ -6,5 +6,6 @@
 qf_status qf_pass_raise(qf_pass_call *call);
 
 qf_status qf_pass_raise(qf_pass_call *call) {
-    return qf_rule_phase_run(call, "raise");
+    qf_status status = qf_rule_phase_run(call, "raise");
+    return status == QF_OK ? qf_rule_phase_run(call, "attention_operands") : status;
 }
