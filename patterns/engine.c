@@ -220,7 +220,10 @@ qf_status qf_rules_run(qf_graph *graph, const char *phase, const qf_rules_option
                        bool *out_changed) {
     qf_rule_set *set = qf_rules_of(graph->context);
     if (!set) return qf_context_status(graph->context);
-    runner r = {.graph = graph, .options = options, .report = report, .phase = qf_rules_phase(set, qf_text_of(phase))};
+    bool fuses = strcmp(phase, "fuse_attention_quant") == 0;
+    qf_rules_options given = *options;
+    if (!fuses) given.supports = NULL;
+    runner r = {.graph = graph, .options = &given, .report = report, .phase = qf_rules_phase(set, qf_text_of(phase))};
     if (!r.phase) return QF_OK;
     bool good = true;
     for (uint32_t round = 0; round < MAX_ROUNDS && good; round++) {
@@ -228,7 +231,7 @@ qf_status qf_rules_run(qf_graph *graph, const char *phase, const qf_rules_option
         *out_changed |= r.changed;
         if (!r.changed) break;
     }
-    if (good && strcmp(phase, "fuse_attention_quant") == 0) good = keep_refusals(&r);
+    if (good && fuses) good = keep_refusals(&r);
     QF_FREE_ITEMS(graph->context, r.refusals, r.refusal_capacity);
     if (good) return QF_OK;
     qf_status status = qf_context_status(graph->context);
