@@ -143,7 +143,8 @@ static void fault_15_other_users_keep_the_attention(void **state) {
 static void fault_12_zero_points_are_not_overlooked(void **state) {
     (void)state;
     bench b;
-    bench_open(&b, INPUTS ", %z: i8[]) {\n" ATTENTION "  %y = quantize %a, %s, zero_point=%z {dtype=i8}\n  return %y\n}\n");
+    bench_open(&b,
+               INPUTS ", %z: i8[]) {\n" ATTENTION "  %y = quantize %a, %s, zero_point=%z {dtype=i8}\n  return %y\n}\n");
     bench_run(&b, "fuse_attention_quant");
     assert_false(b.changed);
     bench_close(&b);
