@@ -35,8 +35,9 @@ qf_status qf_infer_contract(qf_infer_call *call) {
     for (uint32_t i = 0; i < equation.b.count; i++) {
         int32_t axis = qf_labels_axis(&equation.a, equation.b.at[i]);
         char what[40];
+        if (axis < 0 || qf_dim_equal(infer_dims(call, 0)[axis], infer_dims(call, 1)[i])) continue;
         (void)snprintf(what, sizeof what, "elements for label %c", equation.b.at[i]);
-        if (axis >= 0) INFER_TRY(infer_agree(call, 1, what, infer_dims(call, 0)[axis], infer_dims(call, 1)[i], NULL));
+        INFER_TRY(infer_agree(call, 1, what, infer_dims(call, 0)[axis], infer_dims(call, 1)[i], NULL));
     }
     for (uint32_t i = 0; i < equation.result.count; i++) {
         int32_t in_a = qf_labels_axis(&equation.a, equation.result.at[i]);
