@@ -108,7 +108,8 @@ static void check_constraint(qf_verify_call *call, const constraint *row) {
             qf_class_holds((qf_verify_class)row->class, (qf_dtype)attribute->integer))
             break;
         qf_verify_fault(call, "attribute %s: expected %s, found %s", call->info->attributes[row->a].name,
-                        qf_class_text((qf_verify_class)row->class), qf_dtype_name((qf_dtype)attribute->integer));
+                        row->class == QF_CLASS_TENSOR ? "an element type" : qf_class_text((qf_verify_class)row->class),
+                        qf_dtype_name((qf_dtype)attribute->integer));
         break;
     case CONSTRAINT_RANGE:
         if (attribute->integer >= row->least && attribute->integer <= row->most) break;
