@@ -4,13 +4,12 @@
 #ifndef QF_BASE_DIM_H
 #define QF_BASE_DIM_H
 
+#include <qfuse/type.h>
+
 #include "context.h"
 
-/* A polynomial with 64-bit integer coefficients over symbols, in one normal form; 0 = none.
+/* qf_dim (qfuse/type.h) is a polynomial with 64-bit integer coefficients over symbols, in one normal form; 0 = none.
  * What is no polynomial (a/b, min, max, mod) becomes a derived symbol whose operands are dims, itself interned. */
-typedef struct qf_dim {
-    uint32_t id;
-} qf_dim;
 
 /* A symbol of one context: an index from 1; 0 = none. Symbols stand for integers. */
 typedef struct qf_dim_symbol {

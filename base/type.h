@@ -5,16 +5,9 @@
 #define QF_BASE_TYPE_H
 
 #include <qfuse/dtype.h>
+#include <qfuse/type.h>
 
 #include "dim.h"
-
-#define QF_MAX_RANK 8
-#define QF_UNRANKED UINT32_MAX
-
-/* 0 = none. */
-typedef struct qf_type {
-    uint32_t id;
-} qf_type;
 
 bool qf_type_table_create(qf_context *context);
 void qf_type_table_destroy(qf_context *context);

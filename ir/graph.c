@@ -48,6 +48,7 @@ void qf_graph_destroy(qf_graph *graph) {
     QF_FREE_ITEMS(context, graph->values, graph->value_capacity);
     QF_FREE_ITEMS(context, graph->nodes, graph->node_capacity);
     qf_index_destroy(context, &graph->location_index);
+    qf_index_destroy(context, &graph->weight_index);
     qf_arena_destroy(&graph->arena);
     qf_release(context, graph, sizeof *graph);
 }
@@ -300,6 +301,7 @@ qf_node qf_graph_insert(qf_graph *graph, qf_node before, const qf_node_spec *spe
     graph->node_count++;
     graph->live_node_count++;
     if (graph->nodes[node.id].tag >= graph->next_tag) graph->next_tag = graph->nodes[node.id].tag + 1;
+    if (!graph->next_tag) graph->next_tag = 1; /* 0 asks for a new tag */
     if (!before.id && graph->last.id && graph->nodes[graph->last.id].op == QF_OP_return) before = graph->last;
     link_node(graph, node, before);
     for (uint32_t i = 0; i < operand_count; i++) {

@@ -120,6 +120,7 @@ struct qf_graph {
     qf_index location_index;
     qf_weight *weights;
     uint32_t weight_count, weight_capacity;
+    qf_index weight_index; /* by name; weights.c brings it up to date */
     qf_adopted *adopted;
     uint32_t adopted_count, adopted_capacity;
     uint64_t next_tag;
@@ -224,6 +225,12 @@ bool qf_graph_substitute(qf_graph *graph, qf_dim_symbol symbol, qf_dim replaceme
 qf_graph *qf_graph_clone(const qf_graph *graph);
 /* Exchanges the contents of two graphs of one context; adopted objects stay with `a`. */
 void qf_graph_swap(qf_graph *a, qf_graph *b);
+
+/* --- weights --- */
+/* Binds or replaces. */
+bool qf_graph_set_weight(qf_graph *graph, qf_string name, const void *data, uint64_t size);
+/* NULL where nothing is bound, or after a failure. Constant time. */
+const qf_weight *qf_graph_find_weight(qf_graph *graph, qf_string name);
 
 /* --- locations --- */
 qf_location qf_location_make(qf_graph *graph, qf_text file_or_name, uint32_t line, uint32_t column);

@@ -321,8 +321,8 @@ static bool check_counts(qf_parser *parser, const qf_op_info *info, const qf_tok
 }
 
 /* Fills missing types, checks given ones. */
-static bool settle_types(qf_parser *parser, const qf_op_info *info, const qf_token *op,
-                         const qf_attribute *attributes) {
+static bool settle_types(qf_parser *parser, const qf_op_info *info, const qf_token *op, const qf_attribute *attributes,
+                         qf_location location) {
     char storage[QF_LOCATION_SIZE];
     qf_verify_call call = {.graph = parser->graph,
                            .info = info,
@@ -330,6 +330,7 @@ static bool settle_types(qf_parser *parser, const qf_op_info *info, const qf_tok
                            .operand_count = parser->operand_count,
                            .attributes = attributes,
                            .result_count = parser->result_count,
+                           .location = location,
                            .position = qf_lexer_position(&parser->lexer, op, storage)};
     if (!QF_GROW(parser->context, parser->types, parser->type_capacity, parser->result_count)) return false;
     bool ok = qf_verify_operation(&call) &&
@@ -402,7 +403,8 @@ static bool parse_body(qf_parser *parser, const qf_token *start, bool *ended) {
         !parse_types(parser) || !parse_suffix(parser, &location, &tag) || !check_counts(parser, info, &op))
         return false;
     if (*ended) return insert_return(parser, location, tag);
-    return settle_types(parser, info, &op, attributes) && insert_node(parser, info, attributes, location, tag);
+    return settle_types(parser, info, &op, attributes, location) &&
+           insert_node(parser, info, attributes, location, tag);
 }
 
 /* After a fault: to the next line that starts like a statement. */

@@ -209,15 +209,13 @@ static bool types_agree(const qf_verify_call *call, qf_type inferred, qf_type gi
 }
 
 /* Dims that need not be equal become guards. */
-static bool assume_equal_dims(qf_verify_call *call, qf_graph *graph, qf_type inferred, qf_type given) {
-    const qf_context *context = graph->context;
+static bool assume_equal_dims(qf_verify_call *call, qf_graph *record_in, qf_type inferred, qf_type given) {
+    const qf_context *context = call->graph->context;
     uint32_t rank = qf_type_rank(context, inferred);
     if (rank == QF_UNRANKED || rank != qf_type_rank(context, given)) return true;
     for (uint32_t i = 0; i < rank; i++) {
         qf_dim a = qf_type_dims(context, inferred)[i], b = qf_type_dims(context, given)[i];
-        if (qf_dim_equal(a, b)) continue;
-        qf_location place = qf_location_make(graph, qf_text_of(call->position.location), 0, 0);
-        if (!place.id || !qf_graph_add_guard(graph, a, b, place)) return false;
+        if (!qf_dim_equal(a, b) && !qf_graph_add_guard(record_in, a, b, call->location)) return false;
     }
     return true;
 }
@@ -227,11 +225,11 @@ const char *qf_verify_result_name(const qf_op_info *info, uint32_t index) {
     return info->results[index < info->result_count ? index : info->result_count - 1].name;
 }
 
-static bool check_given(qf_verify_call *call, qf_graph *graph, const qf_type *inferred, const qf_type *given) {
+static bool check_given(qf_verify_call *call, qf_graph *record_in, const qf_type *inferred, const qf_type *given) {
     bool ok = true;
     for (uint32_t i = 0; i < call->result_count; i++) {
         if (types_agree(call, inferred[i], given[i])) {
-            if (!assume_equal_dims(call, graph, inferred[i], given[i])) return false;
+            if (record_in && !assume_equal_dims(call, record_in, inferred[i], given[i])) return false;
             continue;
         }
         qf_verify_fault(call, "result %s: expected %s, found %s", qf_verify_result_name(call->info, i),
@@ -241,15 +239,20 @@ static bool check_given(qf_verify_call *call, qf_graph *graph, const qf_type *in
     return ok;
 }
 
-static bool infer(qf_verify_call *call, qf_graph *graph, qf_type *types) {
-    qf_infer_call infer = {.graph = graph,
+/* Inference that records nothing only reads, so a shallow copy stands for a graph that may not change. */
+static bool infer(qf_verify_call *call, qf_graph *record_in, qf_type *types) {
+    qf_graph copy;
+    if (!record_in) copy = *call->graph;
+    qf_infer_call infer = {.graph = record_in ? record_in : &copy,
                            .info = call->info,
                            .operands = call->operands,
                            .operand_count = call->operand_count,
                            .attributes = call->attributes,
                            .result_count = call->result_count,
                            .out_types = types,
-                           .position = call->position};
+                           .location = call->location,
+                           .position = call->position,
+                           .record_nothing = !record_in};
     if (qf_infer(&infer) == QF_OK) return true;
     call->fault_count++; /* reported there */
     return false;
@@ -257,8 +260,8 @@ static bool infer(qf_verify_call *call, qf_graph *graph, qf_type *types) {
 
 #define TYPES_ON_STACK 16
 
-bool qf_verify_types(qf_verify_call *call, qf_graph *graph, qf_type *out_types, const qf_type *given) {
-    if (!given && !types_are_given(call->info->op)) return infer(call, graph, out_types);
+bool qf_verify_types(qf_verify_call *call, qf_graph *record_in, qf_type *out_types, const qf_type *given) {
+    if (!given && !types_are_given(call->info->op)) return infer(call, record_in, out_types);
     if (!given && call->result_count) {
         qf_verify_fault(call, "the result types of this op must be written, as in ': f16[B, T]'");
         return false;
@@ -267,9 +270,9 @@ bool qf_verify_types(qf_verify_call *call, qf_graph *graph, qf_type *out_types, 
     if (!types_are_given(call->info->op)) {
         qf_type few[TYPES_ON_STACK], *types = few;
         size_t size = call->result_count * sizeof *types;
-        if (call->result_count > TYPES_ON_STACK && !(types = qf_allocate(graph->context, size))) return false;
-        ok = infer(call, graph, types) && check_given(call, graph, types, given);
-        if (types != few) qf_release(graph->context, types, size);
+        if (call->result_count > TYPES_ON_STACK && !(types = qf_allocate(call->graph->context, size))) return false;
+        ok = infer(call, record_in, types) && check_given(call, record_in, types, given);
+        if (types != few) qf_release(call->graph->context, types, size);
     }
     if (out_types != given && call->result_count) memcpy(out_types, given, call->result_count * sizeof *out_types);
     return ok;

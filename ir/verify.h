@@ -24,7 +24,8 @@ typedef struct qf_verify_call {
     uint32_t operand_count;
     const qf_attribute *attributes;
     uint32_t result_count;
-    qf_position position;
+    qf_location location; /* for messages and guards */
+    qf_position position; /* for messages; where position.location is NULL, `location` is printed */
     uint32_t fault_count; /* counts up */
 } qf_verify_call;
 
@@ -32,8 +33,9 @@ typedef struct qf_verify_call {
 bool qf_verify_operation(qf_verify_call *call);
 
 /* Result types by the op's rule (infer.h). `given` NULL: they go to `out_types` (ops without a rule then fail).
- * Otherwise `given` must agree with the rule: dims that may be equal count as equal and become a guard of `graph`;
- * `out_types` becomes `given`, which may be the same array. `graph` is the one of the call or a scratch copy. */
-bool qf_verify_types(qf_verify_call *call, qf_graph *graph, qf_type *out_types, const qf_type *given);
+ * Otherwise `given` must agree with the rule; dims that may be equal count as equal. `out_types` becomes `given`, which
+ * may be the same array. Assumed equalities become guards of `record_in`, the graph of the call; NULL: nothing is
+ * recorded. */
+bool qf_verify_types(qf_verify_call *call, qf_graph *record_in, qf_type *out_types, const qf_type *given);
 
 #endif

@@ -54,11 +54,12 @@ static void check_numbers(qf_verify_call *call, const attention_columns *at) {
         qf_verify_fault(call, "attribute softcap: expected 0 (none) or a positive finite number, found %g", softcap);
 }
 
-static void check_layout(qf_verify_call *call, const attention_columns *at, int64_t first, int64_t second) {
+static bool check_layout(qf_verify_call *call, const attention_columns *at, int64_t first, int64_t second) {
     int64_t layout = call->attributes[at->layout].integer;
-    if (layout == first || layout == second) return;
+    if (layout == first || layout == second) return true;
     qf_verify_fault(call, "attribute layout: expected %s or %s, found %s", qf_enum_name(&qf_enum_layout, first),
                     qf_enum_name(&qf_enum_layout, second), qf_enum_name(&qf_enum_layout, layout));
+    return false;
 }
 
 static void check_heads(qf_verify_call *call, const attention_columns *at, qf_dim heads, qf_dim kv_heads) {
@@ -80,8 +81,8 @@ static void check_score_operand(qf_verify_call *call, uint32_t operand, const qf
 void qf_verify_attention(qf_verify_call *call) {
     qf_context *context = call->graph->context;
     const attention_columns *at = &dense;
-    check_layout(call, at, QF_VALUE_bhsd, QF_VALUE_bshd);
     check_numbers(call, at);
+    if (!check_layout(call, at, QF_VALUE_bhsd, QF_VALUE_bshd)) return;
     bool by_head = call->attributes[at->layout].integer == QF_VALUE_bhsd;
     int32_t head_axis = by_head ? 1 : 2, token_axis = by_head ? 2 : 1;
     uint32_t rank = qf_verify_rank(call, at->q);
@@ -117,8 +118,8 @@ static int32_t cache_head_axis(int64_t layout) {
 
 void qf_verify_paged_attention(qf_verify_call *call) {
     const attention_columns *at = &paged;
-    check_layout(call, at, QF_VALUE_nhd, QF_VALUE_hnd);
     check_numbers(call, at);
+    if (!check_layout(call, at, QF_VALUE_nhd, QF_VALUE_hnd)) return;
     int32_t head_axis = cache_head_axis(call->attributes[at->layout].integer);
     qf_dim kv_heads = qf_verify_dim(call, at->k, head_axis), heads = qf_verify_dim(call, at->q, 1);
     qf_dim sequences = qf_verify_dim(call, QF_IN(paged_attention, block_table), 0);

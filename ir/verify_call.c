@@ -58,7 +58,14 @@ void qf_verify_fault(qf_verify_call *call, const char *format, ...) {
     (void)vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     call->fault_count++;
-    (void)qf_fail(call->graph->context, QF_ERROR_VERIFY, &call->position, "%s: %s", call->info->name, message);
+    qf_position position = call->position;
+    qf_buffer place = {.context = call->graph->context};
+    if (!position.location) {
+        qf_location_print(&place, call->graph, call->location);
+        position.location = place.data;
+    }
+    (void)qf_fail(call->graph->context, QF_ERROR_VERIFY, &position, "%s: %s", call->info->name, message);
+    qf_buffer_destroy(&place);
 }
 
 bool qf_verify_has(const qf_verify_call *call, uint32_t operand) {

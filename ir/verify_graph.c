@@ -9,7 +9,6 @@
 
 typedef struct graph_verifier {
     const qf_graph *graph;
-    qf_graph scratch; /* inference may record guards; the verified graph stays as it is */
     qf_verify_directory directory;
     uint32_t fault_count;
     uint8_t *defined;    /* by value id: inputs and results of nodes before the current one */
@@ -87,20 +86,16 @@ static bool check_node(graph_verifier *verifier, const qf_node_data *data, const
     for (uint32_t i = 0; i < data->operand_count; i++) verifier->operands[i] = data->operands[i].value;
     for (uint32_t i = 0; i < data->result_count; i++)
         verifier->types[i] = qf_value_type(verifier->graph, data->results[i]);
-    qf_buffer place = {.context = context};
-    qf_location_print(&place, verifier->graph, data->location);
-    if (place.failed) return false;
     qf_verify_call call = {.graph = verifier->graph,
                            .info = info,
                            .operands = verifier->operands,
                            .operand_count = data->operand_count,
                            .attributes = data->attributes,
                            .result_count = data->result_count,
-                           .position = {.location = place.data}};
+                           .location = data->location};
     if (qf_verify_operation_by(&call, &verifier->directory))
-        (void)qf_verify_types(&call, &verifier->scratch, verifier->types, verifier->types);
+        (void)qf_verify_types(&call, NULL, verifier->types, verifier->types);
     verifier->fault_count += call.fault_count;
-    qf_buffer_destroy(&place);
     return true;
 }
 
@@ -153,36 +148,8 @@ static void check_use_counts(graph_verifier *verifier) {
     }
 }
 
-/* What inference may change in a graph is copied or left out. */
-static bool scratch_create(graph_verifier *verifier) {
-    const qf_graph *graph = verifier->graph;
-    qf_graph *scratch = &verifier->scratch;
-    *scratch = *graph;
-    scratch->arena = (qf_arena){.context = graph->context};
-    scratch->facts = NULL;
-    scratch->guards = NULL;
-    scratch->locations = NULL;
-    scratch->fact_count = scratch->fact_capacity = scratch->guard_count = scratch->guard_capacity = 0;
-    scratch->location_count = scratch->location_capacity = 0;
-    scratch->location_index = (qf_index){.capacity = 0};
-    if (!QF_GROW(graph->context, scratch->facts, scratch->fact_capacity, graph->fact_count) ||
-        !QF_GROW(graph->context, scratch->locations, scratch->location_capacity, 8))
-        return false;
-    if (graph->fact_count) memcpy(scratch->facts, graph->facts, graph->fact_count * sizeof *graph->facts);
-    scratch->fact_count = graph->fact_count;
-    scratch->locations[0] = (qf_location_data){.line = 0};
-    scratch->location_count = 1;
-    return true;
-}
-
 static void verifier_destroy(graph_verifier *verifier) {
     qf_context *context = verifier->graph->context;
-    qf_graph *scratch = &verifier->scratch;
-    QF_FREE_ITEMS(context, scratch->facts, scratch->fact_capacity);
-    QF_FREE_ITEMS(context, scratch->guards, scratch->guard_capacity);
-    QF_FREE_ITEMS(context, scratch->locations, scratch->location_capacity);
-    qf_index_destroy(context, &scratch->location_index);
-    qf_arena_destroy(&scratch->arena);
     QF_FREE_ITEMS(context, verifier->operands, verifier->operand_capacity);
     QF_FREE_ITEMS(context, verifier->types, verifier->type_capacity);
     qf_release(context, verifier->defined, verifier->graph->value_count);
@@ -195,7 +162,7 @@ qf_status qf_graph_verify(const qf_graph *graph) {
     qf_verify_directory_init(&verifier.directory);
     verifier.defined = qf_allocate(context, graph->value_count);
     verifier.seen_uses = qf_allocate(context, (size_t)graph->value_count * sizeof *verifier.seen_uses);
-    bool ok = scratch_create(&verifier) && verifier.defined && verifier.seen_uses;
+    bool ok = verifier.defined && verifier.seen_uses;
     if (ok) {
         check_inputs(&verifier);
         ok = check_nodes(&verifier);

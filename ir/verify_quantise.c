@@ -2,8 +2,8 @@
  * Does not own: attention (verify_attention.c), dtype sets (verify.def).
  * Next: verify_call.h, docs/numerics.md. */
 #include <inttypes.h>
-#include <string.h>
 
+#include "ir/equation.h"
 #include "ir/verify_call.h"
 
 /* Granularity of quantize and dequantize: axis -1: one scale; axis with group 0: one an index of the axis; group > 0:
@@ -189,67 +189,13 @@ void qf_verify_silu_mul(qf_verify_call *call) {
     qf_verify_output_quantisation(call, &output);
 }
 
-/* --- contract --- */
-
-/* Labels of "ab,bc->ac" cut in three; false where the text has another form. */
-static bool cut_equation(qf_text equation, qf_text parts[3]) {
-    static const char *const separators[] = {",", "->"};
-    for (int i = 0; i < 2; i++) {
-        size_t at = 0, size = strlen(separators[i]);
-        while (at + size <= equation.size && memcmp(equation.data + at, separators[i], size) != 0) at++;
-        if (at + size > equation.size) return false;
-        parts[i] = (qf_text){equation.data, at};
-        equation = (qf_text){equation.data + at + size, equation.size - at - size};
-    }
-    parts[2] = equation;
-    for (int i = 0; i < 3; i++)
-        for (size_t j = 0; j < parts[i].size; j++) {
-            char c = parts[i].data[j];
-            if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))) return false;
-        }
-    return true;
-}
-
-static void check_label_dims(qf_verify_call *call, const qf_text parts[3]) {
-    qf_dim sizes[128] = {{0}};
-    for (uint32_t operand = 0; operand < 2; operand++) {
-        if (qf_verify_rank(call, operand) != (uint32_t)parts[operand].size) continue;
-        for (uint32_t i = 0; i < parts[operand].size; i++) {
-            unsigned char label = (unsigned char)parts[operand].data[i];
-            char what[40] = "label ' ' of the equation";
-            what[7] = (char)label;
-            if (sizes[label].id)
-                (void)qf_verify_operand_dim(call, operand, (int32_t)i, sizes[label], what);
-            else
-                sizes[label] = qf_verify_dim(call, operand, (int32_t)i);
-        }
-    }
-}
-
 void qf_verify_contract(qf_verify_call *call) {
-    qf_text equation = qf_string_text(call->graph->context, call->attributes[QF_ATTR(contract, equation)].string);
-    qf_text parts[3];
-    if (!cut_equation(equation, parts)) {
-        qf_verify_fault(call, "attribute equation: expected labels such as \"bhtd,bhsd->bhts\", found \"%.*s\"",
-                        (int)(equation.size > 100 ? 100 : equation.size), equation.data);
-        return;
-    }
-    for (uint32_t operand = 0; operand < 2; operand++) {
-        uint32_t rank = qf_verify_rank(call, operand);
-        if (rank != QF_UNRANKED && rank != parts[operand].size)
-            qf_verify_fault(call, "operand %s: expected rank %zu for the labels \"%.*s\", found %s",
-                            qf_verify_name(call, operand), parts[operand].size, (int)parts[operand].size,
-                            parts[operand].data, qf_verify_type_text(call, qf_verify_type(call, operand)).data);
-    }
-    for (size_t i = 0; i < parts[2].size; i++) {
-        char label = parts[2].data[i];
-        if ((!parts[0].size || !memchr(parts[0].data, label, parts[0].size)) &&
-            (!parts[1].size || !memchr(parts[1].data, label, parts[1].size)))
-            qf_verify_fault(call, "attribute equation: label '%c' of the result is in no operand", label);
-        if (memchr(parts[2].data, label, i))
-            qf_verify_fault(call, "attribute equation: label '%c' is twice in the result", label);
-    }
-    check_label_dims(call, parts);
+    qf_text text = qf_string_text(call->graph->context, call->attributes[QF_ATTR(contract, equation)].string);
+    qf_equation equation;
+    const char *wrong = qf_equation_parse(text, &equation);
+    if (wrong)
+        qf_verify_fault(call, "attribute equation: expected labels such as \"bhtd,bhsd->bhts\", found \"%.*s\": %s",
+                        (int)(text.size > 100 ? 100 : text.size), text.data, wrong);
     if (!qf_class_holds(QF_CLASS_NUMBER, (qf_dtype)QF_VERIFY_INTEGER(call, contract, out)))
         qf_verify_fault(call, "attribute out: expected floats or integers, found %s",
                         qf_dtype_name((qf_dtype)QF_VERIFY_INTEGER(call, contract, out)));

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "ir/infer.h"
+#include "passes/rule_phase.h"
 
 #define MAX_ROUNDS 8
 
@@ -153,8 +154,17 @@ static bool run_round(qf_graph *graph, bool *out_failed) {
     return changed;
 }
 
+/* Rules and code until neither changes anything, so that running the pass again finds nothing to do. */
 qf_status qf_pass_canonicalize(qf_pass_call *call) {
-    bool failed = false;
-    for (int round = 0; round < MAX_ROUNDS && !failed && run_round(call->graph, &failed); round++) call->changed = true;
-    return failed ? QF_ERROR_OUT_OF_MEMORY : qf_context_status(call->graph->context);
+    bool failed = false, again = true;
+    for (int round = 0; round < MAX_ROUNDS && again; round++) {
+        qf_pass_call rules = *call;
+        rules.changed = false;
+        qf_status status = qf_rule_phase_run(&rules, "canonicalize");
+        if (status != QF_OK) return status;
+        again = run_round(call->graph, &failed) || rules.changed;
+        if (failed) return QF_ERROR_OUT_OF_MEMORY;
+        call->changed |= again;
+    }
+    return qf_context_status(call->graph->context);
 }

@@ -8,7 +8,5 @@ qf_status qf_pass_fuse_attention_quant(qf_pass_call *call);
 qf_status qf_pass_fuse_attention_quant(qf_pass_call *call) {
     qf_status status = qf_rule_phase_run(call, "fuse_attention_quant");
     if (status != QF_OK) return status;
-    qf_rule_target target;
-    qf_rules_options options = qf_rule_phase_options(call, &target);
-    return qf_explain_misses(call->graph, &options, call->report);
+    return qf_explain_misses(call->graph, call->report);
 }

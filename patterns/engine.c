@@ -204,17 +204,14 @@ static bool run_round(runner *r) {
 }
 
 /* What the last round refused, when nothing changed any more. */
-static bool report_refusals(runner *r) {
+static bool keep_refusals(runner *r) {
+    qf_report *report = r->report;
+    report->refusal_count = 0;
+    if (!QF_GROW(r->graph->context, report->refusals, report->refusal_capacity, r->refusal_count)) return false;
     for (uint32_t i = 0; i < r->refusal_count; i++) {
         const refusal *found = &r->refusals[i];
-        qf_op op = qf_node_op(r->graph, found->at);
-        qf_miss miss = {.reason = found->reason,
-                        .tag = found->tag,
-                        .node = found->at,
-                        .node_text = op ? qf_intern_c(r->graph->context, qf_op_info_of(op)->name) : (qf_string){0},
-                        .location = qf_node_at(r->graph, found->at)->location,
-                        .detail = found->detail};
-        if (!qf_report_miss(r->report, &miss)) return false;
+        report->refusals[report->refusal_count++] =
+            (qf_miss){.reason = found->reason, .tag = found->tag, .node = found->at, .detail = found->detail};
     }
     return true;
 }
@@ -223,7 +220,10 @@ qf_status qf_rules_run(qf_graph *graph, const char *phase, const qf_rules_option
                        bool *out_changed) {
     qf_rule_set *set = qf_rules_of(graph->context);
     if (!set) return qf_context_status(graph->context);
-    runner r = {.graph = graph, .options = options, .report = report, .phase = qf_rules_phase(set, qf_text_of(phase))};
+    bool fuses = strcmp(phase, "fuse_attention_quant") == 0;
+    qf_rules_options given = *options;
+    if (!fuses) given.supports = NULL;
+    runner r = {.graph = graph, .options = &given, .report = report, .phase = qf_rules_phase(set, qf_text_of(phase))};
     if (!r.phase) return QF_OK;
     bool good = true;
     for (uint32_t round = 0; round < MAX_ROUNDS && good; round++) {
@@ -231,7 +231,7 @@ qf_status qf_rules_run(qf_graph *graph, const char *phase, const qf_rules_option
         *out_changed |= r.changed;
         if (!r.changed) break;
     }
-    if (good && strcmp(phase, "fuse_attention_quant") == 0) good = report_refusals(&r);
+    if (good && fuses) good = keep_refusals(&r);
     QF_FREE_ITEMS(graph->context, r.refusals, r.refusal_capacity);
     if (good) return QF_OK;
     qf_status status = qf_context_status(graph->context);

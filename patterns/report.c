@@ -47,8 +47,9 @@ void qf_report_init(qf_report *report, qf_context *context) {
 void qf_report_destroy(qf_report *report) {
     QF_FREE_ITEMS(report->context, report->rewrites, report->rewrite_capacity);
     QF_FREE_ITEMS(report->context, report->misses, report->miss_capacity);
+    QF_FREE_ITEMS(report->context, report->refusals, report->refusal_capacity);
     qf_index_destroy(report->context, &report->miss_index);
-    report->rewrite_count = report->miss_count = 0;
+    report->rewrite_count = report->miss_count = report->refusal_count = 0;
 }
 
 bool qf_report_may_rewrite(qf_report *report) {

@@ -53,7 +53,9 @@ typedef struct qf_report {
     uint32_t rewrite_count, rewrite_capacity;
     qf_miss *misses;
     uint32_t miss_count, miss_capacity;
-    qf_index miss_index;    /* by tag and reason */
+    qf_index miss_index; /* by tag and reason */
+    qf_miss *refusals;   /* of the last run of fuse_attention_quant rules; qf_explain_misses draws on them */
+    uint32_t refusal_count, refusal_capacity;
     uint32_t rewrite_limit; /* UINT32_MAX: none */
     uint32_t next_number;
     uint32_t query_quants_inserted; /* quantise nodes that insert-query-quant made */

@@ -37,7 +37,8 @@ qf_status qf_rules_run(qf_graph *graph, const char *phase, const qf_rules_option
  * attention whose K and V are FP8, rounding elsewhere (node 0 too). */
 qf_numerics qf_numerics_at(const qf_graph *graph, qf_node node, qf_numerics numerics);
 
-/* For each attention whose result is not FP8: one miss in the report that says why its quantisation did not fuse. */
-qf_status qf_explain_misses(qf_graph *graph, const qf_rules_options *options, qf_report *report);
+/* For each attention whose result is not FP8: one miss that says why its output
+ * quantisation did not fuse. Call it once the rules of fuse_attention_quant have run. */
+qf_status qf_explain_misses(qf_graph *graph, qf_report *report);
 
 #endif

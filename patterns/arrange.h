@@ -1,0 +1,32 @@
+/* Owns: emitting nodes: layout chains that bring a labelled value to other labels, and small elementwise nodes.
+ * Does not own: which labels are wanted (build.c).
+ * Next: arrange.c. */
+#ifndef QF_PATTERNS_ARRANGE_H
+#define QF_PATTERNS_ARRANGE_H
+
+#include "patterns/labels.h"
+
+/* Where and as what new nodes are inserted. Each function returns 0 on failure; 0 in gives 0 out. */
+typedef struct qf_emitter {
+    qf_graph *graph;
+    qf_labelling *labels;
+    qf_node before;
+    qf_location location;
+} qf_emitter;
+
+/* `value` with labels `axes` as a tensor with labels `target`, through view, permute and expand, as few as it takes.
+ * Both resolved; every atom of `axes` is in `target`. A target axis of which the value has no atom gets extent 1, or
+ * (expand) is repeated. */
+qf_value qf_arrange(qf_emitter *emitter, qf_value value, const qf_axes *axes, const qf_axes *target, bool expand);
+
+qf_value qf_emit_view(qf_emitter *emitter, qf_value value, const qf_dim *dims,
+                      uint32_t rank);                                       /* none where dims are equal */
+qf_value qf_emit_cast(qf_emitter *emitter, qf_value value, qf_dtype dtype); /* none where dtype is equal */
+qf_value qf_emit_unary(qf_emitter *emitter, qf_op op, qf_value value);
+/* Broadcast of operands of one dtype and rank (or scalars); the dims of the result are given. */
+qf_value qf_emit_binary(qf_emitter *emitter, qf_op op, qf_value a, qf_value b, const qf_dim *dims, uint32_t rank);
+qf_value qf_emit_scalar(qf_emitter *emitter, qf_dtype dtype, double number);
+/* A copy of the node's op and attributes reading `source` as operand 0; its result `index` with the dims it had. */
+qf_value qf_emit_again(qf_emitter *emitter, qf_node node, uint32_t index, qf_value source);
+
+#endif

@@ -1,0 +1,500 @@
+/* Owns: finding second contractions and deciding whether each is an attention, with a reason where it is not.
+ * Does not own: roles (roles.c), the rewrite (build.c).
+ * Next: build.c. */
+#include "patterns/attention.h"
+
+#include <math.h>
+
+#include "patterns/candidate.h"
+#include "patterns/contraction.h"
+
+#define MAX_FORWARD_STEPS 16
+
+typedef struct raising {
+    qf_graph *graph;
+    qf_context *context;
+    qf_symbolic *symbolic;
+    qf_numerics numerics;
+    qf_report *report;
+    bool changed;
+} raising;
+
+/* --- users --- */
+
+/* A pure node whose results nobody reads. */
+static bool is_dead(const qf_graph *graph, qf_node node) {
+    const qf_node_data *data = qf_node_at(graph, node);
+    if (!qf_op_has_trait(data->op, QF_TRAIT_PURE)) return false;
+    for (uint32_t i = 0; i < data->result_count; i++)
+        if (qf_value_at(graph, data->results[i])->use_count) return false;
+    return true;
+}
+
+static bool counts_as_use(const qf_graph *graph, const qf_use *use) {
+    return !qf_op_has_trait(qf_node_op(graph, use->user), QF_TRAIT_SHAPE_ONLY) && !is_dead(graph, use->user);
+}
+
+/* Values inside are read inside only: all results of the path's nodes but the one that is replaced. */
+static bool check_users(qf_candidate *c) {
+    const qf_graph *graph = c->labels.graph;
+    for (uint32_t i = 0; i < c->path.count; i++) {
+        const qf_node_data *data = qf_node_at(graph, c->path.nodes[i]);
+        for (uint32_t r = 0; r < data->result_count; r++) {
+            if (data->results[r].id == c->result.id) continue;
+            QF_FOR_EACH_USE(graph, data->results[r], use) {
+                if (!counts_as_use(graph, use) || qf_path_has(&c->path, use->user)) continue;
+                if (qf_node_op(graph, use->user) == QF_OP_return)
+                    return qf_candidate_miss(c, QF_REASON_graph_output, c->path.nodes[i],
+                                             "scores or probabilities are an output of the graph");
+                return qf_candidate_miss(c, QF_REASON_scores_used_twice, use->user,
+                                         "scores or probabilities have another user");
+            }
+        }
+    }
+    return true;
+}
+
+/* The only user of the value that counts; 0 when there are others. */
+static qf_node only_user(const qf_graph *graph, qf_value value) {
+    qf_node user = {0};
+    QF_FOR_EACH_USE(graph, value, use) {
+        if (!counts_as_use(graph, use)) continue;
+        if (user.id && user.id != use->user.id) return (qf_node){0};
+        user = use->user;
+    }
+    return user;
+}
+
+/* --- E v / sum(E): the value that divides the product --- */
+
+static qf_value find_division(const qf_graph *graph, qf_value product) {
+    qf_value value = product;
+    for (uint32_t step = 0; step < MAX_FORWARD_STEPS; step++) {
+        qf_node user = only_user(graph, value);
+        qf_op op = qf_node_op(graph, user);
+        if (!user.id) break;
+        qf_value result = qf_node_result(graph, user, 0);
+        if (op == QF_OP_div || op == QF_OP_mul) return result;
+        if (op != QF_OP_cast && !qf_op_has_trait(op, QF_TRAIT_LAYOUT)) break;
+        value = result;
+    }
+    return (qf_value){0};
+}
+
+/* Starts labels at the division and carries them back to the product. */
+static bool label_division(qf_candidate *c, qf_value *out_sum, qf_axes *out_sum_axes) {
+    qf_labelling *labels = &c->labels;
+    qf_value numerator;
+    qf_axes axes;
+    if (!qf_labelling_of_dims(labels, qf_value_dims(labels->graph, c->result), qf_value_rank(labels->graph, c->result),
+                              &c->result_axes) ||
+        !qf_division_by_sum(labels, &c->path, c->result, &c->result_axes, &numerator, &axes, out_sum, out_sum_axes))
+        return false;
+    qf_trace_root(labels, &c->path, &numerator, &axes);
+    c->product_axes = axes;
+    return numerator.id == c->product.id;
+}
+
+/* --- the side of the probabilities --- */
+
+typedef struct second_contraction {
+    qf_contraction contraction;
+    uint32_t side; /* of the probabilities */
+    bool certain;  /* a softmax was seen, not only exponentials */
+    qf_axes operands[2];
+} second_contraction;
+
+static bool label_second(qf_candidate *c, second_contraction *second) {
+    qf_letter_labels letters;
+    qf_path_add(&c->path, second->contraction.node);
+    return qf_contraction_labels(&c->labels, &second->contraction, &c->product_axes, second->operands, &letters,
+                                 &c->keys);
+}
+
+static bool reset(qf_candidate *c, const raising *r, const second_contraction *second) {
+    qf_labelling_destroy(&c->labels);
+    *c = (qf_candidate){
+        .node = second->contraction.node, .product = second->contraction.result, .result = second->contraction.result};
+    return qf_labelling_init(&c->labels, r->graph, r->symbolic);
+}
+
+/* Numerator and denominator meet only after the second contraction. False without a miss: no softmax at all. */
+static bool read_late_division(qf_candidate *c, const raising *r, second_contraction *second) {
+    qf_value sum, result = find_division(r->graph, c->product);
+    qf_axes sum_axes;
+    if (!result.id || qf_value_rank(r->graph, result) == QF_UNRANKED || !reset(c, r, second)) return false;
+    c->result = result;
+    if (!label_division(c, &sum, &sum_axes) || !label_second(c, second)) return false;
+    qf_probabilities *p = &c->probabilities;
+    if (qf_probabilities_read(&c->labels, &c->path, second->contraction.operand[second->side],
+                              &second->operands[second->side], p) != QF_SOFTMAX_FOUND ||
+        !p->unnormalised ||
+        !qf_is_sum_of(&c->labels, &c->path, sum, sum_axes, p->exponentials, p->exponential_axes, &p->normalised))
+        return false;
+    qf_strip_maximum(&c->labels, &c->path, p->normalised, &p->logits, &p->axes);
+    return true;
+}
+
+static bool read_probabilities(qf_candidate *c, const raising *r, second_contraction *second) {
+    qf_graph *graph = r->graph;
+    if (!reset(c, r, second)) return false;
+    if (!qf_labelling_of_dims(&c->labels, qf_value_dims(graph, c->result), qf_value_rank(graph, c->result),
+                              &c->result_axes))
+        return false;
+    c->product_axes = c->result_axes;
+    if (!label_second(c, second)) return false;
+    switch (qf_probabilities_read(&c->labels, &c->path, second->contraction.operand[second->side],
+                                  &second->operands[second->side], &c->probabilities)) {
+    case QF_SOFTMAX_NONE:
+        return c->probabilities.softmax.id || !second->certain
+                   ? false
+                   : qf_candidate_miss(c, QF_REASON_roles, c->node,
+                                       "what lies between softmax and contraction is no layout, "
+                                       "cast, quantise pair or guard");
+    case QF_SOFTMAX_PAIR_TWICE:
+        return qf_candidate_miss(c, QF_REASON_probabilities_quantised, c->probabilities.pair.dequantize,
+                                 "the probabilities are quantised twice");
+    case QF_SOFTMAX_FOUND: break;
+    }
+    return !c->probabilities.unnormalised || read_late_division(c, r, second);
+}
+
+static bool check_probability_pair(qf_candidate *c) {
+    const qf_pair *pair = &c->probabilities.pair;
+    const qf_graph *graph = c->labels.graph;
+    if (!pair->dequantize.id) return true;
+    if (!qf_dtype_is_float8(pair->dtype))
+        return qf_candidate_miss(c, QF_REASON_probabilities_quantised, pair->dequantize,
+                                 "only FP8 probabilities can be computed inside of attention");
+    double scale;
+    bool saturates = qf_node_attribute(graph, pair->quantize, QF_ATTR(quantize, saturate))->integer != 0;
+    bool cannot_overflow =
+        qf_scalar_number(&c->labels, pair->scale, &scale) && scale * qf_dtype_largest(pair->dtype) >= 1.0;
+    if (!saturates && !cannot_overflow)
+        return qf_candidate_miss(c, QF_REASON_unsaturated, pair->quantize, "the probabilities may overflow");
+    return true;
+}
+
+/* The normalised labels are the summed ones; with a sink column, once that is cut off. */
+static bool check_normalised(qf_candidate *c) {
+    qf_labelling *labels = &c->labels;
+    qf_probabilities *p = &c->probabilities;
+    if (!qf_labelling_resolve(labels, p->normalised, &p->normalised) ||
+        !qf_labelling_resolve(labels, c->keys, &c->keys) || !qf_labelling_resolve(labels, p->extended, &p->extended) ||
+        !qf_labelling_resolve(labels, p->kept, &p->kept))
+        return false;
+    bool same = p->has_sink
+                    ? qf_labelling_same_set(p->normalised, p->extended) && qf_labelling_same_set(p->kept, c->keys)
+                    : qf_labelling_same_set(p->normalised, c->keys);
+    return same || qf_candidate_miss(c, QF_REASON_softmax_axis, p->softmax, NULL);
+}
+
+/* logits = concat(scores, sink) along the normalised axis. */
+static bool read_sink(qf_candidate *c) {
+    qf_labelling *labels = &c->labels;
+    qf_graph *graph = labels->graph;
+    qf_probabilities *p = &c->probabilities;
+    if (!p->has_sink) return true;
+    qf_trace_root(labels, &c->path, &p->logits, &p->axes);
+    qf_node node = qf_producer_of_op(graph, p->logits, QF_OP_concat);
+    if (!node.id || qf_node_at(graph, node)->operand_count != 2)
+        return qf_candidate_miss(c, QF_REASON_score_op, p->softmax,
+                                 "a column is cut off after the softmax but none was added");
+    uint32_t axis = (uint32_t)qf_node_attribute(graph, node, QF_ATTR(concat, axis))->integer;
+    uint32_t sink = p->sink_first ? 0 : 1;
+    qf_value column = qf_node_operand(graph, node, sink), scores = qf_node_operand(graph, node, 1 - sink);
+    if (axis >= p->axes.rank || !qf_labelling_resolve_all(labels, &p->axes) ||
+        !qf_labelling_same_set(p->axes.axis[axis], p->extended) || qf_value_rank(graph, column) != p->axes.rank ||
+        !qf_dim_is(labels->context, qf_value_dims(graph, column)[axis], 1))
+        return qf_candidate_miss(c, QF_REASON_score_op, node, "the concatenation is no sink column");
+    qf_path_add(&c->path, node);
+    c->has_sinks = true;
+    c->sinks = column;
+    c->sink_axes = p->axes;
+    c->sink_axes.axis[axis] = (qf_axis){0};
+    qf_trace_root(labels, NULL, &c->sinks, &c->sink_axes);
+    p->logits = scores;
+    p->axes.axis[axis] = p->kept;
+    return true;
+}
+
+/* --- the scores --- */
+
+typedef struct first_contraction {
+    uint32_t entry, count; /* count of contractions that qualify */
+    qf_traced q, k;
+    qf_value k_operand;
+    qf_axes k_axes;
+    qf_axis depth, row_axis;
+} first_contraction;
+
+static bool holds(qf_labelling *labels, const qf_traced *operand, qf_axis keys, uint32_t *out_count) {
+    qf_axis flat;
+    *out_count = 0;
+    if (!qf_labelling_flatten(labels, &operand->axes, &flat)) return false;
+    for (uint32_t i = 0; i < keys.count; i++) *out_count += qf_labelling_contains(flat, keys.atoms[i]);
+    return true;
+}
+
+/* Labels of the innermost result axis that only q's operand has. */
+static qf_axis find_row_axis(const qf_contraction *contraction, const qf_letter_labels *letters, uint32_t q_side) {
+    for (uint32_t i = contraction->result_rank; i-- > 0;) {
+        uint32_t letter = contraction->result_letter[i];
+        if (letters->axis[letter].count && qf_contraction_letter_in(contraction, q_side, letter) &&
+            !qf_contraction_letter_in(contraction, 1 - q_side, letter))
+            return letters->axis[letter];
+    }
+    return (qf_axis){0};
+}
+
+/* The contraction qualifies where exactly one operand holds the keys. */
+static bool try_first(qf_candidate *c, const qf_scores *scores, uint32_t entry, first_contraction *out) {
+    qf_labelling *labels = &c->labels;
+    qf_contraction contraction;
+    qf_axes operands[2];
+    qf_letter_labels letters;
+    qf_axis depth, keys;
+    qf_traced traced[2];
+    uint32_t count[2];
+    if (!qf_contraction_read(labels->graph, qf_value_producer(labels->graph, scores->entries[entry].value),
+                             &contraction) ||
+        !qf_contraction_labels(labels, &contraction, &scores->entries[entry].axes, operands, &letters, &depth))
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (!qf_trace_operand(labels, contraction.operand[i], &operands[i], true, false, &traced[i])) return false;
+    if (!qf_labelling_resolve(labels, c->keys, &keys)) return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (!holds(labels, &traced[i], keys, &count[i])) return false;
+    uint32_t k_side = count[0] ? 0 : 1;
+    if (count[k_side] != keys.count || count[1 - k_side] != 0 || !keys.count) return false;
+    if (out->count++) return true;
+    out->entry = entry;
+    out->q = traced[1 - k_side];
+    out->k = traced[k_side];
+    out->k_operand = contraction.operand[k_side];
+    out->k_axes = operands[k_side];
+    out->depth = depth;
+    out->row_axis = find_row_axis(&contraction, &letters, 1 - k_side);
+    return true;
+}
+
+static bool miss_without_contraction(qf_candidate *c, const qf_scores *scores) {
+    const qf_graph *graph = c->labels.graph;
+    uint32_t contractions = 0;
+    for (uint32_t i = 0; i < scores->count; i++) contractions += scores->entries[i].contraction;
+    if (contractions)
+        return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax,
+                                 "no contraction under the softmax has the summed label on one side only");
+    if (scores->dead_end.id && qf_node_op(graph, scores->dead_end) == QF_OP_opaque)
+        return qf_candidate_miss(c, QF_REASON_unknown_op, scores->dead_end, NULL);
+    if (scores->dead_end.id) return qf_candidate_miss(c, QF_REASON_score_op, scores->dead_end, NULL);
+    return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax, "no contraction feeds the softmax");
+}
+
+static bool read_scores(qf_candidate *c) {
+    qf_labelling *labels = &c->labels;
+    qf_scores scores;
+    first_contraction first = {.count = 0};
+    if (!qf_scores_search(labels, c->probabilities.logits, &c->probabilities.axes, &scores)) return false;
+    for (uint32_t i = 0; i < scores.count; i++)
+        if (scores.entries[i].contraction) (void)try_first(c, &scores, i, &first);
+    if (!first.count) return miss_without_contraction(c, &scores);
+    qf_node product = qf_value_producer(labels->graph, scores.entries[first.entry].value);
+    if (first.count > 1) return qf_candidate_miss(c, QF_REASON_second_contraction, product, NULL);
+    if (qf_scores_reached_twice(&scores, first.entry))
+        return qf_candidate_miss(c, QF_REASON_scores_used_twice, product, "the scores reach the softmax on two paths");
+    c->q = first.q;
+    c->k = first.k;
+    c->k_operand = first.k_operand;
+    c->k_axes = first.k_axes;
+    c->depth = first.depth;
+    c->row_axis = first.row_axis;
+    if (!qf_labelling_flatten(labels, &scores.entries[first.entry].axes, &c->score_order)) return false;
+    qf_scores_path(labels, &scores, first.entry, &c->path);
+    qf_score_form *form = QF_ARENA_NEW(&labels->arena, qf_score_form, 1);
+    if (!form) return false;
+    qf_node blocker;
+    qf_reason reason = qf_scores_normalise(&scores, first.entry, form, &blocker);
+    if (reason == QF_REASON_none) reason = qf_masks_add_form(labels, form, &c->masks, &blocker);
+    if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, blocker, NULL);
+    c->scale = form->scale;
+    c->softcap = form->softcap;
+    c->score_pair = form->pair;
+    c->score_pair_dtype = form->pair_dtype;
+    return true;
+}
+
+/* --- the decision --- */
+
+static bool check_operands(qf_candidate *c) {
+    const qf_graph *graph = c->labels.graph;
+    const qf_traced *operands[2] = {&c->k, &c->v};
+    for (uint32_t i = 0; i < 2; i++) {
+        qf_value value = operands[i]->packed.id ? operands[i]->packed : operands[i]->value;
+        if (qf_is_constant_tree(graph, value))
+            return qf_candidate_miss(c, QF_REASON_constant_operand, qf_value_producer(graph, value),
+                                     i == 0 ? "k is a constant" : "v is a constant");
+    }
+    c->scale *= c->q.multiplier * c->k.multiplier;
+    if (!isfinite(c->scale) || !isfinite(c->softcap))
+        return qf_candidate_miss(c, QF_REASON_score_op, c->probabilities.softmax,
+                                 "the scale of the scores is not finite");
+    return true;
+}
+
+static bool check_numerics(qf_candidate *c, qf_numerics numerics) {
+    if (c->score_pair.id && !qf_dtype_is_float8(c->score_pair_dtype))
+        return qf_candidate_miss(c, QF_REASON_score_op, c->score_pair, "an integer quantise pair on the scores");
+    if (c->score_pair.id && numerics != QF_NUMERICS_RELAXED)
+        return qf_candidate_miss(c, QF_REASON_scores_quantised, c->score_pair, NULL);
+    c->dropped_score_pair = c->score_pair.id != 0;
+    if (numerics == QF_NUMERICS_EXACT)
+        return qf_candidate_miss(c, QF_REASON_numerics_class, c->node, "raising is of class rounding");
+    return true;
+}
+
+/* Sinks are one number a query head. */
+static bool check_sinks(qf_candidate *c) {
+    for (uint32_t i = 0; c->has_sinks && i < c->sink_axes.rank; i++)
+        for (uint32_t a = 0; a < c->sink_axes.axis[i].count; a++) {
+            qf_atom_id atom = c->sink_axes.axis[i].atoms[a];
+            if (!qf_labelling_contains(c->roles.kv_heads, atom) && !qf_labelling_contains(c->roles.group, atom))
+                return qf_candidate_miss(c, QF_REASON_score_op, qf_value_producer(c->labels.graph, c->sinks),
+                                         "the sink column is not one number a query head");
+        }
+    return true;
+}
+
+/* k and v with scales an index of an axis, if that axis is the KV heads; else with per-tensor scales only. */
+static bool read_operands(qf_candidate *c, const second_contraction *second) {
+    uint32_t side = 1 - second->side;
+    qf_labelling *labels = &c->labels;
+    for (uint32_t per_axis = 2; per_axis-- > 0;) {
+        if (!qf_trace_operand(labels, second->contraction.operand[side], &second->operands[side], false, per_axis,
+                              &c->v) ||
+            !qf_trace_operand(labels, c->k_operand, &c->k_axes, true, per_axis, &c->k) || !qf_candidate_assign_roles(c))
+            return false;
+        if (qf_candidate_scales_fit(c)) break;
+    }
+    return check_operands(c) && check_sinks(c);
+}
+
+static bool analyse(qf_candidate *c, const raising *r, second_contraction *second) {
+    if (!read_probabilities(c, r, second)) return false;
+    if (!check_probability_pair(c) || !check_normalised(c) || !read_sink(c) || !read_scores(c) ||
+        !read_operands(c, second))
+        return false;
+    qf_reason reason = qf_masks_classify(&c->labels, &c->roles, true, &c->masks);
+    if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, c->probabilities.softmax, NULL);
+    return check_users(c) && check_numerics(c, r->numerics);
+}
+
+/* --- reporting --- */
+
+static qf_string node_text(const qf_graph *graph, qf_node node) {
+    if (!node.id) return (qf_string){0};
+    if (qf_node_op(graph, node) == QF_OP_opaque) return qf_node_attribute(graph, node, QF_ATTR(opaque, name))->string;
+    return qf_intern_c(graph->context, qf_op_name(qf_node_op(graph, node)));
+}
+
+static bool report_miss(raising *r, qf_node contraction, qf_reason reason, qf_node blocker, const char *detail) {
+    if (!blocker.id) blocker = contraction;
+    qf_miss miss = {.reason = reason,
+                    .tag = qf_node_at(r->graph, contraction)->tag,
+                    .node = blocker,
+                    .node_text = node_text(r->graph, blocker),
+                    .location = qf_node_at(r->graph, blocker)->location};
+    if (detail) miss.detail = qf_intern_c(r->context, detail);
+    return qf_report_miss(r->report, &miss);
+}
+
+static bool report_rewrite(raising *r, const qf_candidate *c, qf_node made, uint32_t number) {
+    const char *note = c->dropped_score_pair ? "dropped the FP8 quantise/dequantise pair on the scores"
+                       : qf_value_dtype(r->graph, c->result) != QF_F32
+                           ? "16-bit roundings of scores, probabilities and result become one of the result"
+                           : "the order of f32 sums changes";
+    qf_rewrite rewrite = {.number = number,
+                          .rule = qf_intern_c(r->context, "raise_attention"),
+                          .numerics = c->dropped_score_pair ? QF_NUMERICS_RELAXED : QF_NUMERICS_ROUNDING,
+                          .tag = qf_node_at(r->graph, made)->tag,
+                          .location = qf_node_at(r->graph, made)->location,
+                          .note = qf_intern_c(r->context, note)};
+    return qf_report_rewrite(r->report, &rewrite);
+}
+
+static bool rewrite(raising *r, qf_candidate *c, qf_node contraction) {
+    if (!qf_report_may_rewrite(r->report))
+        return report_miss(r, contraction, QF_REASON_rewrite_limit, contraction, NULL);
+    uint32_t number = r->report->next_number - 1;
+    qf_node made = qf_candidate_build(c);
+    if (!made.id) {
+        if (qf_context_status(r->context) != QF_OK) return false;
+        return report_miss(r, contraction, QF_REASON_roles, contraction, "more axes than a tensor may have");
+    }
+    r->changed = true;
+    return report_rewrite(r, c, made, number);
+}
+
+/* False only on failure. */
+static bool look_at(raising *r, qf_candidate *c, qf_node node) {
+    const qf_graph *graph = r->graph;
+    qf_labelling probe = {.graph = r->graph, .context = r->context, .symbolic = r->symbolic};
+    second_contraction second = {.side = 0};
+    qf_reason reason = QF_REASON_none;
+    qf_node blocker = {0};
+    const char *detail = NULL;
+    if (is_dead(graph, node)) return true;
+    for (uint32_t side = 0; side < 2; side++) {
+        qf_node opaque;
+        if (!qf_reaches_softmax(&probe, qf_node_operand(graph, node, side), &second.certain, &opaque)) continue;
+        second.side = side;
+        bool readable = qf_contraction_read(graph, node, &second.contraction);
+        if (readable && !opaque.id && analyse(c, r, &second)) return rewrite(r, c, node);
+        if (qf_context_status(r->context) != QF_OK) return false;
+        qf_node unknown = opaque.id ? opaque : qf_find_unknown(graph, qf_node_operand(graph, node, side));
+        if (!unknown.id && !readable) unknown = qf_find_unknown(graph, qf_node_operand(graph, node, 1 - side));
+        qf_reason found = opaque.id || (!readable && unknown.id) ? QF_REASON_unknown_op
+                          : !readable                            ? QF_REASON_unknown_shape
+                                                                 : c->reason;
+        bool silent = !second.certain && (!readable || opaque.id);
+        if (found == QF_REASON_none || reason != QF_REASON_none || silent) continue;
+        reason = found;
+        blocker = found == QF_REASON_unknown_op && unknown.id ? unknown : readable && !opaque.id ? c->blocker : node;
+        detail = readable && !opaque.id ? c->detail : NULL;
+    }
+    return reason == QF_REASON_none || report_miss(r, node, reason, blocker, detail);
+}
+
+/* Contractions in order; a rewrite erases some of them. */
+static qf_node *list_contractions(const qf_graph *graph, uint32_t *out_count) {
+    uint32_t count = 0;
+    QF_FOR_EACH_NODE(graph, node)
+    count += qf_node_op(graph, node) == QF_OP_contract || qf_node_op(graph, node) == QF_OP_matmul;
+    *out_count = count;
+    qf_node *list = qf_allocate(graph->context, (size_t)count * sizeof *list + 1);
+    if (!list) return NULL;
+    count = 0;
+    QF_FOR_EACH_NODE(graph, node)
+    if (qf_node_op(graph, node) == QF_OP_contract || qf_node_op(graph, node) == QF_OP_matmul) list[count++] = node;
+    return list;
+}
+
+qf_status qf_attention_raise(qf_graph *graph, qf_symbolic *symbolic, qf_numerics numerics, qf_report *report,
+                             bool *out_changed) {
+    qf_context *context = graph->context;
+    raising r = {.graph = graph, .context = context, .symbolic = symbolic, .numerics = numerics, .report = report};
+    uint32_t count;
+    qf_node *list = list_contractions(graph, &count);
+    qf_candidate *candidate = qf_allocate(context, sizeof *candidate);
+    bool ok = list && candidate && qf_labelling_init(&candidate->labels, graph, symbolic);
+    for (uint32_t i = 0; ok && i < count; i++)
+        if (!qf_node_at(graph, list[i])->erased) ok = look_at(&r, candidate, list[i]);
+    if (candidate) {
+        qf_labelling_destroy(&candidate->labels);
+        qf_release(context, candidate, sizeof *candidate);
+    }
+    if (list) qf_release(context, list, (size_t)count * sizeof *list + 1);
+    *out_changed = r.changed;
+    qf_status status = qf_context_status(context);
+    return ok || status != QF_OK ? status : QF_ERROR_OUT_OF_MEMORY;
+}

@@ -1,0 +1,58 @@
+/* Owns: what is known of one attention while it is being recognised, and the interface between decision and rewrite.
+ * Does not own: the entry points (attention.h).
+ * Next: attention.c, build.c. */
+#ifndef QF_PATTERNS_CANDIDATE_H
+#define QF_PATTERNS_CANDIDATE_H
+
+#include "patterns/arrange.h"
+#include "patterns/mask.h"
+#include "patterns/operand.h"
+#include "patterns/report.h"
+#include "patterns/softmax.h"
+
+typedef struct qf_candidate {
+    qf_labelling labels;
+    qf_path path;    /* nodes that the rewrite replaces */
+    qf_node node;    /* second contraction */
+    qf_value result; /* the value that the attention replaces */
+    qf_axes result_axes;
+    qf_axis result_atoms; /* all of them */
+    qf_value product;     /* result of the second contraction */
+    qf_axes product_axes;
+    qf_probabilities probabilities;
+    qf_traced q, k, v;
+    qf_value k_operand; /* of the first contraction */
+    qf_axes k_axes;
+    qf_axis depth;       /* summed by the first contraction */
+    qf_axis keys;        /* summed by the second */
+    qf_axis row_axis;    /* labels of the innermost axis of the scores that only q has */
+    qf_axis score_order; /* labels of the scores in order */
+    qf_roles roles;
+    double scale, softcap;
+    qf_masks masks;
+    qf_value sinks;
+    qf_axes sink_axes;
+    bool has_sinks, dropped_score_pair;
+    qf_node score_pair; /* the dequantise of a pair on the scores; 0: none */
+    qf_dtype score_pair_dtype;
+    qf_reason reason; /* QF_REASON_none: recognised */
+    qf_node blocker;
+    const char *detail; /* static storage */
+} qf_candidate;
+
+/* Sets reason and blocker; returns false. The first one stays. */
+bool qf_candidate_miss(qf_candidate *candidate, qf_reason reason, qf_node blocker, const char *detail);
+/* Roles from the labels of q, k, v, result and masks, and the masks' meaning. */
+bool qf_candidate_assign_roles(qf_candidate *candidate);
+/* Pairs with a scale for each KV head where the axis is not the KV heads: false. */
+bool qf_candidate_scales_fit(qf_candidate *candidate);
+/* Replaces the result by an attention node and erases what nobody reads any more. 0 on failure, or (no status recorded)
+ * where a tensor on the way would have too many axes. */
+qf_node qf_candidate_build(qf_candidate *candidate);
+
+/* The operand that the attention reads, with labels `target`, and its scale (0: not FP8). The multiplier goes into the
+ * scale where `multiply_scale`. 0 on failure. */
+qf_value qf_build_operand(qf_emitter *emitter, const qf_traced *operand, const qf_axes *target, bool multiply_scale,
+                          qf_value *out_scale);
+
+#endif

@@ -1,0 +1,18 @@
+/* Owns: abstract evaluation of mask expressions: what a value is as a function of the indices of its labels.
+ * Does not own: constant masks (band.c), classification (mask.h).
+ * Next: mask_value.c. */
+#ifndef QF_PATTERNS_MASK_VALUE_H
+#define QF_PATTERNS_MASK_VALUE_H
+
+#include "patterns/condition.h"
+#include "patterns/trace.h"
+
+/* Kind UNKNOWN where the value has no such form; a boolean value is then an opaque condition. Never samples: what is
+ * returned holds for every index and every size. */
+void qf_mask_evaluate(qf_labelling *labels, qf_value value, const qf_axes *axes, qf_abstract *out);
+/* A constant tensor of one or two values, true (the larger) exactly on a band of one axis or of the difference of two:
+ * every element is compared. */
+bool qf_band_fit(qf_labelling *labels, qf_value value, const qf_literal *literal, const qf_axes *axes,
+                 qf_abstract *out);
+
+#endif

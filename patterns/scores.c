@@ -1,0 +1,246 @@
+/* Owns: the memoised search through the score chain and its normal form.
+ * Does not own: what addends and selects mean (mask.c).
+ * Next: condition.h. */
+#include "patterns/scores.h"
+
+#include <math.h>
+
+typedef struct search {
+    qf_labelling *labels;
+    qf_scores *scores;
+    bool failed;
+} search;
+
+static const qf_score_step *add_step(search *s, qf_score_step step, const qf_score_step *outer) {
+    step.outer = outer;
+    const qf_score_step *kept = qf_arena_copy(&s->labels->arena, &step, sizeof step);
+    s->failed = s->failed || !kept;
+    return kept;
+}
+
+/* A value reached before is not searched again; it only remembers that there are two paths. */
+static void reach(search *s, uint32_t parent, qf_value value, const qf_axes *axes, const qf_score_step *step) {
+    qf_scores *scores = s->scores;
+    for (uint32_t i = 0; i < scores->count; i++) {
+        if (scores->entries[i].value.id != value.id) continue;
+        scores->entries[i].twice = true;
+        return;
+    }
+    if (scores->count == QF_MAX_SCORE_ENTRIES) return;
+    scores->entries[scores->count++] = (qf_score_entry){.value = value, .axes = *axes, .step = step, .parent = parent};
+}
+
+static bool score_shaped(const search *s, qf_value operand, qf_value result) {
+    return qf_same_dims(s->labels, operand, result);
+}
+
+/* a + b, a - b, a * b, a / b: each side of full shape may hold the scores. */
+static void reach_binary(search *s, uint32_t entry, qf_node node) {
+    const qf_graph *graph = s->labels->graph;
+    qf_score_entry from = s->scores->entries[entry];
+    qf_op op = qf_node_op(graph, node);
+    for (uint32_t side = 0; side < 2; side++) {
+        qf_value score = qf_node_operand(graph, node, side), other = qf_node_operand(graph, node, 1 - side);
+        qf_axes other_axes;
+        if (!score_shaped(s, score, from.value) || (op == QF_OP_div && side == 1) ||
+            !qf_labelling_broadcast_value(s->labels, other, &from.axes, &other_axes))
+            continue;
+        bool additive = op == QF_OP_add || op == QF_OP_sub;
+        qf_score_step step = {.kind = additive ? QF_SCORE_ADD : QF_SCORE_OTHER,
+                              .number = op == QF_OP_sub && side == 0 ? -1.0 : 1.0,
+                              .value = other,
+                              .axes = other_axes,
+                              .node = node};
+        const qf_score_step *outer = add_step(s, step, from.step);
+        if (op == QF_OP_sub && side == 1)
+            outer = add_step(s, (qf_score_step){.kind = QF_SCORE_MULTIPLY, .number = -1.0, .node = node}, outer);
+        reach(s, entry, score, &from.axes, outer);
+    }
+}
+
+static void reach_select(search *s, uint32_t entry, qf_node node) {
+    const qf_graph *graph = s->labels->graph;
+    qf_score_entry from = s->scores->entries[entry];
+    qf_value condition = qf_node_operand(graph, node, QF_IN(where, condition));
+    for (uint32_t side = QF_IN(where, a); side <= QF_IN(where, b); side++) {
+        qf_value score = qf_node_operand(graph, node, side);
+        qf_score_step step = {
+            .kind = QF_SCORE_SELECT,
+            .value = condition,
+            .fill = qf_node_operand(graph, node, side == QF_IN(where, a) ? QF_IN(where, b) : QF_IN(where, a)),
+            .score_if_true = side == QF_IN(where, a),
+            .node = node};
+        if (!score_shaped(s, score, from.value) ||
+            !qf_labelling_broadcast_value(s->labels, condition, &from.axes, &step.axes) ||
+            !qf_labelling_broadcast_value(s->labels, step.fill, &from.axes, &step.fill_axes))
+            continue;
+        reach(s, entry, score, &from.axes, add_step(s, step, from.step));
+    }
+}
+
+static void note_dead_end(search *s, qf_node node) {
+    if (!s->scores->dead_end.id) s->scores->dead_end = node;
+}
+
+static void expand_entry(search *s, uint32_t entry) {
+    qf_labelling *labels = s->labels;
+    const qf_graph *graph = labels->graph;
+    qf_score_entry from = s->scores->entries[entry];
+    qf_node node = qf_value_producer(graph, from.value);
+    qf_value source;
+    qf_axes next;
+    qf_pair pair;
+    double factor;
+    bool widens;
+    if (!node.id) return;
+    switch (qf_node_op(graph, node)) {
+    case QF_OP_contract:
+    case QF_OP_matmul: s->scores->entries[entry].contraction = true; return;
+    case QF_OP_tanh:
+        reach(s, entry, qf_node_operand(graph, node, 0), &from.axes,
+              add_step(s, (qf_score_step){.kind = QF_SCORE_TANH, .node = node}, from.step));
+        return;
+    case QF_OP_where: reach_select(s, entry, node); return;
+    case QF_OP_constant:
+    case QF_OP_parameter:
+    case QF_OP_full:
+    case QF_OP_iota: return;
+    default: break;
+    }
+    if (qf_pair_read(labels, NULL, from.value, &from.axes, &pair)) {
+        if (!pair.quantize.id) return;
+        qf_score_step step = {.kind = QF_SCORE_PAIR, .node = node, .dtype = pair.dtype};
+        reach(s, entry, pair.source, &pair.axes, add_step(s, step, from.step));
+    } else if (qf_labelling_through_layout(labels, from.value, &from.axes, &source, &next)) {
+        reach(s, entry, source, &next, from.step);
+    } else if (qf_is_float_cast(labels, from.value, &source, &widens)) {
+        reach(s, entry, source, &from.axes, from.step);
+    } else if (qf_scalar_multiple(labels, from.value, &source, &factor)) {
+        qf_score_step step = {.kind = QF_SCORE_MULTIPLY, .number = factor, .node = node};
+        reach(s, entry, source, &from.axes, add_step(s, step, from.step));
+    } else {
+        qf_op op = qf_node_op(graph, node);
+        if (op == QF_OP_add || op == QF_OP_sub || op == QF_OP_mul || op == QF_OP_div)
+            reach_binary(s, entry, node);
+        else
+            note_dead_end(s, node);
+    }
+}
+
+bool qf_scores_search(qf_labelling *labels, qf_value logits, const qf_axes *axes, qf_scores *out) {
+    *out = (qf_scores){.entries = QF_ARENA_NEW(&labels->arena, qf_score_entry, QF_MAX_SCORE_ENTRIES)};
+    if (!out->entries) return false;
+    search s = {.labels = labels, .scores = out};
+    reach(&s, 0, logits, axes, NULL);
+    for (uint32_t i = 0; i < out->count && !s.failed; i++) expand_entry(&s, i);
+    return !s.failed && qf_context_status(labels->context) == QF_OK;
+}
+
+bool qf_scores_reached_twice(const qf_scores *scores, uint32_t entry) {
+    for (;; entry = scores->entries[entry].parent) {
+        if (scores->entries[entry].twice) return true;
+        if (entry == 0) return false;
+    }
+}
+
+void qf_scores_path(const qf_labelling *labels, const qf_scores *scores, uint32_t entry, qf_path *path) {
+    const qf_graph *graph = labels->graph;
+    for (;; entry = scores->entries[entry].parent) {
+        qf_value value = scores->entries[entry].value;
+        qf_node node = qf_value_producer(graph, value);
+        qf_path_add(path, node);
+        if (qf_node_op(graph, node) == QF_OP_dequantize) { /* layout and quantise of the pair */
+            value = qf_node_operand(graph, node, 0);
+            for (node = qf_value_producer(graph, value); node.id; node = qf_value_producer(graph, value)) {
+                qf_path_add(path, node);
+                if (!qf_op_has_trait(qf_node_op(graph, node), QF_TRAIT_LAYOUT)) break;
+                value = qf_node_operand(graph, node, 0);
+            }
+        }
+        if (entry == 0) return;
+    }
+}
+
+/* --- the normal form --- */
+
+typedef struct steps {
+    const qf_score_step *items[QF_MAX_SCORE_STEPS]; /* outermost first */
+    uint32_t count;
+} steps;
+
+static bool collect(const qf_score_step *innermost, steps *out) {
+    out->count = 0;
+    for (const qf_score_step *step = innermost; step; step = step->outer) {
+        if (out->count == QF_MAX_SCORE_STEPS) return false;
+        out->items[out->count++] = step;
+    }
+    for (uint32_t i = 0; i < out->count / 2; i++) {
+        const qf_score_step *swap = out->items[i];
+        out->items[i] = out->items[out->count - 1 - i];
+        out->items[out->count - 1 - i] = swap;
+    }
+    return true;
+}
+
+static void add_addend(qf_score_form *form, const qf_score_step *step, double factor) {
+    struct qf_score_addend *addend = &form->addends[form->addend_count++];
+    addend->value = step->value;
+    addend->axes = step->axes;
+    addend->factor = step->number * factor;
+    addend->node = step->node;
+}
+
+static void add_select(qf_score_form *form, const qf_score_step *step, double factor) {
+    struct qf_score_select *select = &form->selects[form->select_count++];
+    select->condition = step->value;
+    select->axes = step->axes;
+    select->fill = step->fill;
+    select->fill_axes = step->fill_axes;
+    select->score_if_true = step->score_if_true;
+    select->factor = factor;
+    select->node = step->node;
+}
+
+qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_form *out, qf_node *out_node) {
+    steps list;
+    *out = (qf_score_form){.scale = 1.0};
+    *out_node = (qf_node){0};
+    if (!collect(scores->entries[entry].step, &list)) return QF_REASON_score_op;
+    double outer = 1.0, inner = 1.0;
+    bool capped = false;
+    for (uint32_t i = 0; i < list.count; i++) {
+        const qf_score_step *step = list.items[i];
+        *out_node = step->node;
+        switch (step->kind) {
+        case QF_SCORE_MULTIPLY:
+            if (capped)
+                inner *= step->number;
+            else
+                outer *= step->number;
+            break;
+        case QF_SCORE_ADD:
+            if (capped) return QF_REASON_bias_under_softcap;
+            add_addend(out, step, outer);
+            break;
+        case QF_SCORE_SELECT:
+            if (capped) return QF_REASON_bias_under_softcap;
+            add_select(out, step, outer);
+            break;
+        case QF_SCORE_TANH:
+            if (capped) return QF_REASON_score_op;
+            capped = true;
+            break;
+        case QF_SCORE_PAIR:
+            if (!out->pair.id) {
+                out->pair = step->node;
+                out->pair_dtype = step->dtype;
+            }
+            break;
+        case QF_SCORE_OTHER: return QF_REASON_score_op;
+        }
+    }
+    *out_node = (qf_node){0};
+    out->scale = outer * inner;
+    out->softcap = capped ? fabs(outer) : 0.0;
+    return QF_REASON_none;
+}

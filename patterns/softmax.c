@@ -1,0 +1,380 @@
+/* Owns: the walk from a contraction's operand to the logits of its softmax.
+ * Does not own: the score chain (scores.c).
+ * Next: scores.h. */
+#include "patterns/softmax.h"
+
+#define MAX_STEPS 48
+
+/* --- reductions seen from their result --- */
+
+/* value = reduce(x) over one axis; x's labels, given all labels that x may have. */
+static bool reduction_of(qf_labelling *labels, qf_path *path, qf_op op, qf_value value, qf_axes axes, qf_axis all,
+                         qf_value *out_x, qf_axes *out_axes, qf_axis *out_missing) {
+    qf_graph *graph = labels->graph;
+    qf_trace_root(labels, path, &value, &axes);
+    qf_node node = qf_producer_of_op(graph, value, op);
+    if (!node.id) return false;
+    qf_value x = qf_node_operand(graph, node, 0);
+    uint32_t rank = qf_value_rank(graph, x);
+    const qf_attribute *reduced = qf_node_attribute(graph, node, QF_ATTR(reduce_sum, axes));
+    bool keep = qf_node_attribute(graph, node, QF_ATTR(reduce_sum, keep))->integer != 0;
+    if (rank == QF_UNRANKED || reduced->count != 1) return false;
+    uint32_t axis = (uint32_t)reduced->ints[0];
+    qf_axis present;
+    if (axis >= rank || !qf_labelling_flatten(labels, &axes, &present) || !qf_labelling_resolve(labels, all, &all) ||
+        !qf_labelling_filter(labels, all, present, false, out_missing))
+        return false;
+    *out_axes = (qf_axes){.rank = rank};
+    for (uint32_t i = 0, at = 0; i < rank; i++) {
+        if (i == axis) {
+            out_axes->axis[i] = *out_missing;
+            at += keep;
+        } else if (at < axes.rank) {
+            out_axes->axis[i] = axes.axis[at++];
+        }
+    }
+    qf_path_add(path, node);
+    *out_x = x;
+    return true;
+}
+
+static bool same_value(qf_labelling *labels, qf_path *path, qf_value a, qf_axes a_axes, qf_value b, qf_axes b_axes) {
+    qf_trace_root(labels, path, &a, &a_axes);
+    qf_trace_root(labels, path, &b, &b_axes);
+    return a.id == b.id && qf_labelling_axes_equal(labels, &a_axes, &b_axes);
+}
+
+bool qf_is_sum_of(qf_labelling *labels, qf_path *path, qf_value sum, qf_axes sum_axes, qf_value exponentials,
+                  qf_axes exponential_axes, qf_axis *out_missing) {
+    qf_axis all;
+    qf_value summed;
+    qf_axes axes;
+    return qf_labelling_flatten(labels, &exponential_axes, &all) &&
+           reduction_of(labels, path, QF_OP_reduce_sum, sum, sum_axes, all, &summed, &axes, out_missing) &&
+           same_value(labels, path, summed, axes, exponentials, exponential_axes);
+}
+
+bool qf_division_by_sum(qf_labelling *labels, qf_path *path, qf_value result, const qf_axes *axes,
+                        qf_value *out_numerator, qf_axes *out_numerator_axes, qf_value *out_sum,
+                        qf_axes *out_sum_axes) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_value_producer(graph, result);
+    qf_op op = qf_node_op(graph, node);
+    if (op != QF_OP_div && op != QF_OP_mul) return false;
+    for (uint32_t side = 0; side < 2; side++) {
+        qf_value numerator = qf_node_operand(graph, node, side), other = qf_node_operand(graph, node, 1 - side);
+        if (op == QF_OP_div && side == 1) return false;
+        if (!qf_labelling_broadcast_value(labels, numerator, axes, out_numerator_axes) ||
+            !qf_labelling_broadcast_value(labels, other, axes, out_sum_axes))
+            return false;
+        if (op == QF_OP_mul) {
+            qf_trace_root(labels, path, &other, out_sum_axes);
+            qf_node reciprocal = qf_producer_of_op(graph, other, QF_OP_reciprocal);
+            double one;
+            if (reciprocal.id) {
+                qf_path_add(path, reciprocal);
+                other = qf_node_operand(graph, reciprocal, 0);
+            } else {
+                qf_node quotient = qf_producer_of_op(graph, other, QF_OP_div);
+                if (!quotient.id || !qf_scalar_number(labels, qf_node_operand(graph, quotient, 0), &one) ||
+                    one != 1.0 || !qf_same_dims(labels, qf_node_operand(graph, quotient, 1), other))
+                    continue;
+                qf_path_add(path, quotient);
+                other = qf_node_operand(graph, quotient, 1);
+            }
+        }
+        qf_path_add(path, node);
+        *out_numerator = numerator;
+        *out_sum = other;
+        return true;
+    }
+    return false;
+}
+
+/* x - max(x) over the normalised labels: the maximum does not change a softmax. */
+void qf_strip_maximum(qf_labelling *labels, qf_path *path, qf_axis normalised, qf_value *logits, qf_axes *axes) {
+    qf_graph *graph = labels->graph;
+    qf_value value = *logits;
+    qf_axes at = *axes;
+    uint32_t mark = path->count;
+    qf_trace_root(labels, path, &value, &at);
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_sub);
+    qf_axes minuend_axes, maximum_axes, reduced_axes;
+    qf_axis all, missing;
+    qf_value reduced;
+    if (node.id && qf_labelling_broadcast_value(labels, qf_node_operand(graph, node, 0), &at, &minuend_axes) &&
+        qf_labelling_broadcast_value(labels, qf_node_operand(graph, node, 1), &at, &maximum_axes) &&
+        qf_labelling_flatten(labels, &at, &all) &&
+        reduction_of(labels, path, QF_OP_reduce_max, qf_node_operand(graph, node, 1), maximum_axes, all, &reduced,
+                     &reduced_axes, &missing) &&
+        qf_labelling_resolve(labels, normalised, &normalised) && qf_labelling_same_set(missing, normalised) &&
+        same_value(labels, path, reduced, reduced_axes, qf_node_operand(graph, node, 0), minuend_axes)) {
+        qf_path_add(path, node);
+        *logits = qf_node_operand(graph, node, 0);
+        *axes = minuend_axes;
+        return;
+    }
+    path->count = mark;
+}
+
+/* --- the softmax itself --- */
+
+static bool softmax_op(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
+                       qf_probabilities *out) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_softmax);
+    if (!node.id) return false;
+    uint32_t axis = (uint32_t)qf_node_attribute(graph, node, QF_ATTR(softmax, axis))->integer;
+    if (axis >= axes->rank) return false;
+    qf_path_add(path, node);
+    out->softmax = node;
+    out->logits = qf_node_operand(graph, node, 0);
+    out->axes = *axes;
+    out->normalised = axes->axis[axis];
+    return true;
+}
+
+/* exp(log_softmax(x)) */
+static bool exponential_of_log(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
+                               qf_probabilities *out) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_exp);
+    if (!node.id) return false;
+    qf_value source = qf_node_operand(graph, node, 0);
+    qf_axes at = *axes;
+    qf_path passed = {.count = 0};
+    qf_trace_root(labels, &passed, &source, &at);
+    qf_node log = qf_producer_of_op(graph, source, QF_OP_log_softmax);
+    if (!log.id) return false;
+    uint32_t axis = (uint32_t)qf_node_attribute(graph, log, QF_ATTR(log_softmax, axis))->integer;
+    if (axis >= at.rank) return false;
+    for (uint32_t i = 0; i < passed.count; i++) qf_path_add(path, passed.nodes[i]);
+    qf_path_add(path, node);
+    qf_path_add(path, log);
+    out->softmax = log;
+    out->logits = qf_node_operand(graph, log, 0);
+    out->axes = at;
+    out->normalised = at.axis[axis];
+    return true;
+}
+
+/* exp(x) / sum(exp(x)) */
+static bool exponentials_over_sum(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
+                                  qf_probabilities *out) {
+    qf_graph *graph = labels->graph;
+    uint32_t mark = path->count;
+    qf_value numerator, sum;
+    qf_axes numerator_axes, sum_axes;
+    if (!qf_division_by_sum(labels, path, value, axes, &numerator, &numerator_axes, &sum, &sum_axes)) return false;
+    qf_trace_root(labels, path, &numerator, &numerator_axes);
+    qf_node exponential = qf_producer_of_op(graph, numerator, QF_OP_exp);
+    if (!exponential.id || !qf_is_sum_of(labels, path, sum, sum_axes, numerator, numerator_axes, &out->normalised)) {
+        path->count = mark;
+        return false;
+    }
+    qf_path_add(path, exponential);
+    out->softmax = exponential;
+    out->logits = qf_node_operand(graph, exponential, 0);
+    out->axes = numerator_axes;
+    return true;
+}
+
+/* --- what stands between softmax and contraction --- */
+
+/* where(is_nan(p), 0, p), or the other way round with a not. */
+static bool guard(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes, qf_value *out_source,
+                  qf_axes *out) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_where);
+    if (!node.id) return false;
+    qf_value condition = qf_node_operand(graph, node, QF_IN(where, condition));
+    qf_axes condition_axes;
+    if (!qf_labelling_broadcast_value(labels, condition, axes, &condition_axes)) return false;
+    uint32_t mark = path->count, kept = QF_IN(where, b);
+    qf_trace_root(labels, path, &condition, &condition_axes);
+    qf_node inverse = qf_producer_of_op(graph, condition, QF_OP_not);
+    if (inverse.id) {
+        kept = QF_IN(where, a);
+        qf_path_add(path, inverse);
+        condition = qf_node_operand(graph, inverse, 0);
+        qf_trace_root(labels, path, &condition, &condition_axes);
+    }
+    qf_node test = qf_producer_of_op(graph, condition, QF_OP_is_nan);
+    qf_value zero = qf_node_operand(graph, node, kept == QF_IN(where, a) ? QF_IN(where, b) : QF_IN(where, a));
+    double number;
+    *out_source = qf_node_operand(graph, node, kept);
+    if (test.id && qf_scalar_number(labels, zero, &number) && number == 0.0 &&
+        qf_labelling_broadcast_value(labels, *out_source, axes, out) &&
+        same_value(labels, path, qf_node_operand(graph, test, 0), condition_axes, *out_source, *out)) {
+        qf_path_add(path, test);
+        qf_path_add(path, node);
+        return true;
+    }
+    path->count = mark;
+    return false;
+}
+
+/* The one axis that the slice (or split) shortens by its last, or first, element. */
+static bool cuts_one(const qf_labelling *labels, qf_value value, qf_value source, uint32_t *out_axis, bool *out_first) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_value_producer(graph, value);
+    uint32_t rank = qf_value_rank(graph, value), cut = QF_MAX_RANK;
+    const qf_dim *to = qf_value_dims(graph, value), *from = qf_value_dims(graph, source);
+    for (uint32_t i = 0; i < rank; i++) {
+        if (qf_dim_equal(to[i], from[i])) continue;
+        if (cut != QF_MAX_RANK || !qf_dim_equal(qf_dim_add_constant(labels->context, to[i], 1), from[i])) return false;
+        cut = i;
+    }
+    if (cut == QF_MAX_RANK) return false;
+    *out_axis = cut;
+    if (qf_node_op(graph, node) == QF_OP_split) {
+        const qf_node_data *data = qf_node_at(graph, node);
+        *out_first = qf_value_at(graph, value)->result_index == 1;
+        return data->result_count == 2;
+    }
+    const qf_attribute *steps = qf_node_attribute(graph, node, QF_ATTR(slice, steps));
+    for (uint32_t i = 0; i < rank; i++)
+        if (steps->ints[i] != 1) return false;
+    *out_first = qf_dim_is(labels->context, qf_node_attribute(graph, node, QF_ATTR(slice, starts))->dims[cut], 1);
+    return true;
+}
+
+static bool cut_sink(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes, qf_probabilities *out,
+                     qf_value *out_source, qf_axes *out_axes) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_value_producer(graph, value);
+    qf_op op = qf_node_op(graph, node);
+    if ((op != QF_OP_slice && op != QF_OP_split) || out->has_sink) return false;
+    *out_source = qf_node_operand(graph, node, 0);
+    uint32_t axis;
+    if (qf_value_rank(graph, *out_source) != axes->rank || qf_value_rank(graph, value) != axes->rank ||
+        !cuts_one(labels, value, *out_source, &axis, &out->sink_first))
+        return false;
+    *out_axes = *axes;
+    out->kept = axes->axis[axis];
+    if (!qf_labelling_new(labels, qf_value_dims(graph, *out_source)[axis], &out->extended)) return false;
+    out_axes->axis[axis] = out->extended;
+    out->has_sink = true;
+    qf_path_add(path, node);
+    return true;
+}
+
+/* One step down from the contraction towards the softmax. */
+static bool step_down(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, qf_probabilities *out,
+                      bool *out_pair_twice) {
+    qf_node node = qf_value_producer(labels->graph, *value);
+    qf_pair pair;
+    qf_value source;
+    qf_axes next = *axes;
+    double factor;
+    bool widens;
+    if (qf_pair_read(labels, path, *value, axes, &pair)) {
+        if (!pair.quantize.id) return false;
+        *out_pair_twice = out->pair.dequantize.id != 0;
+        out->pair = pair;
+        *value = pair.source;
+        *axes = pair.axes;
+        return true;
+    }
+    if (qf_labelling_through_layout(labels, *value, axes, &source, &next) ||
+        qf_is_float_cast(labels, *value, &source, &widens)) {
+        qf_path_add(path, node);
+    } else if (guard(labels, path, *value, axes, &source, &next)) {
+        out->guarded = true;
+    } else if (qf_scalar_multiple(labels, *value, &source, &factor)) {
+        if (out->pair.dequantize.id) return false; /* a multiple under the pair changes what is quantised */
+        out->multiplier *= factor;
+        qf_path_add(path, node);
+    } else if (!cut_sink(labels, path, *value, axes, out, &source, &next)) {
+        return false;
+    }
+    *value = source;
+    *axes = next;
+    return true;
+}
+
+qf_softmax_result qf_probabilities_read(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
+                                        qf_probabilities *out) {
+    *out = (qf_probabilities){.multiplier = 1.0};
+    qf_axes at = *axes;
+    bool twice = false;
+    for (uint32_t step = 0; step < MAX_STEPS; step++) {
+        if (softmax_op(labels, path, value, &at, out) || exponential_of_log(labels, path, value, &at, out) ||
+            exponentials_over_sum(labels, path, value, &at, out)) {
+            qf_strip_maximum(labels, path, out->normalised, &out->logits, &out->axes);
+            return twice ? QF_SOFTMAX_PAIR_TWICE : QF_SOFTMAX_FOUND;
+        }
+        qf_node exponential = qf_producer_of_op(labels->graph, value, QF_OP_exp);
+        if (exponential.id) {
+            if (out->pair.dequantize.id || out->has_sink) return QF_SOFTMAX_NONE;
+            qf_path_add(path, exponential);
+            out->softmax = exponential;
+            out->unnormalised = true;
+            out->exponentials = value;
+            out->exponential_axes = at;
+            out->logits = qf_node_operand(labels->graph, exponential, 0);
+            out->axes = at;
+            return QF_SOFTMAX_FOUND; /* the caller strips the maximum once it knows what is normalised */
+        }
+        bool pair_twice = false;
+        if (!step_down(labels, path, &value, &at, out, &pair_twice)) return QF_SOFTMAX_NONE;
+        twice = twice || pair_twice;
+    }
+    return QF_SOFTMAX_NONE;
+}
+
+/* --- the cheap question --- */
+
+static bool is_exponential(const qf_graph *graph, qf_value value) {
+    for (uint32_t step = 0; step < MAX_STEPS; step++) {
+        qf_node node = qf_value_producer(graph, value);
+        qf_op op = qf_node_op(graph, node);
+        if (op == QF_OP_exp) return true;
+        if (!node.id || (op != QF_OP_cast && !qf_op_has_trait(op, QF_TRAIT_LAYOUT))) return false;
+        value = qf_node_operand(graph, node, 0);
+    }
+    return false;
+}
+
+bool qf_reaches_softmax(const qf_labelling *labels, qf_value value, bool *out_certain, qf_node *out_blocker) {
+    const qf_graph *graph = labels->graph;
+    *out_certain = false;
+    *out_blocker = (qf_node){0};
+    for (uint32_t step = 0; step < MAX_STEPS && value.id; step++) {
+        qf_node node = qf_value_producer(graph, value);
+        qf_op op = qf_node_op(graph, node);
+        double number;
+        if (!node.id) return false;
+        qf_value a = qf_node_operand(graph, node, 0), b = qf_node_operand(graph, node, 1);
+        switch (op) {
+        case QF_OP_softmax: *out_certain = true; return true;
+        case QF_OP_exp: return true;
+        case QF_OP_opaque:
+            out_blocker->id = out_blocker->id ? out_blocker->id : node.id;
+            value = a;
+            continue;
+        case QF_OP_div:
+            if (is_exponential(graph, a)) return true;
+            if (!qf_scalar_number(labels, b, &number)) return false;
+            value = a;
+            continue;
+        case QF_OP_mul:
+            if (is_exponential(graph, a) || is_exponential(graph, b)) return true;
+            value = qf_scalar_number(labels, b, &number) ? a : qf_scalar_number(labels, a, &number) ? b : (qf_value){0};
+            continue;
+        case QF_OP_where:
+            value = qf_scalar_number(labels, b, &number) ? qf_node_operand(graph, node, QF_IN(where, b)) : b;
+            continue;
+        case QF_OP_cast:
+        case QF_OP_neg:
+        case QF_OP_quantize:
+        case QF_OP_dequantize:
+        case QF_OP_concat:
+        case QF_OP_gather: value = a; continue;
+        default:
+            if (!qf_op_has_trait(op, QF_TRAIT_LAYOUT)) return false;
+            value = a;
+        }
+    }
+    return false;
+}
