@@ -121,7 +121,7 @@ static void quantize_body(void *context, uint32_t thread, int64_t first, int64_t
     (void)thread;
     for (int64_t line = first; line < last; line++) {
         int64_t at = granule_of_line(&job->scales, job->x, line);
-        int64_t zero_at = granule_of_line(&job->zero_points, job->x, line);
+        int64_t zero_at = job->zero_point ? granule_of_line(&job->zero_points, job->x, line) : 0;
         for (int64_t i = 0; i < job->line; i++) {
             double scale =
                 qf_load_f64(job->scale->dtype, job->scale->data, granule_in_line(&job->scales, job->x, at, i));
@@ -136,7 +136,7 @@ static void dequantize_body(void *context, uint32_t thread, int64_t first, int64
     (void)thread;
     for (int64_t line = first; line < last; line++) {
         int64_t at = granule_of_line(&job->scales, job->x, line);
-        int64_t zero_at = granule_of_line(&job->zero_points, job->x, line);
+        int64_t zero_at = job->zero_point ? granule_of_line(&job->zero_points, job->x, line) : 0;
         for (int64_t i = 0; i < job->line; i++) {
             int64_t index = line * job->line + i;
             double scale =
