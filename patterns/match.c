@@ -30,7 +30,12 @@ static bool look_through(qf_match *match, uint32_t chain_index, qf_node consumer
     if (!rule->chains[chain_index].crosses_producer)
         return qf_node_is_pointwise(graph, consumer, rule->chains[chain_index].operand);
     qf_node producer = qf_value_producer(graph, *value);
-    return producer.id && qf_node_is_pointwise(graph, producer, rule->chains[chain_index].producer_operand);
+    uint32_t operand = rule->chains[chain_index].producer_operand;
+    if (!producer.id) return false;
+    /* Which way round the producer's operands stand is not known yet. */
+    bool swappable = operand < 2 && qf_op_has_trait(qf_node_op(graph, producer), QF_TRAIT_COMMUTATIVE);
+    return qf_node_is_pointwise(graph, producer, operand) ||
+           (swappable && qf_node_is_pointwise(graph, producer, 1 - operand));
 }
 
 static bool match_value(qf_match *match, const qf_operand_pattern *pattern, qf_node node, qf_value value) {

@@ -121,8 +121,8 @@ static inline void evaluate_graph(const qf_graph *graph, tensors *all) {
     if (qf_node_op(graph, node) != QF_OP_return) evaluate_node(graph, node, all);
 }
 
-/* Scalars are scales: positive, 1/64 .. 4. Tensors are normal-like with rare large elements; `wild` adds infinities and NaN.
- * Integers are below `limit`. */
+/* Scalars are scales: positive, 1/64 .. 4. Tensors are normal-like with rare large elements; `wild` adds infinities and
+ * NaN. Integers are below `limit`. */
 static inline void random_fill(qf_view *view, uint64_t *state, bool wild, int64_t limit) {
     int64_t count = tensor_count(view);
     for (int64_t i = 0; i < count; i++) {
