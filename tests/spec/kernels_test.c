@@ -24,6 +24,7 @@ static void make_query(paged_query *out, qf_dtype q, qf_dtype cache) {
     out->operands[QF_IN(paged_attention, k_scale)] = tensor(QF_F32, 0, 0, 0, 0, 0);
     out->results[0] = tensor(QF_F8E4M3FN, 3, -1, 32, 128, 0);
     out->values[QF_ATTR(paged_attention, layout)].integer = QF_VALUE_nhd;
+    out->values[QF_ATTR(paged_attention, align)].integer = QF_VALUE_bottom_right;
     out->values[QF_ATTR(paged_attention, window_left)].integer = -1;
     out->values[QF_ATTR(paged_attention, window_right)].integer = -1;
     out->query = (qf_kernel_query){QF_OP_paged_attention, out->operands, out->results, 12, 1, out->values};
