@@ -206,7 +206,7 @@ static void older_versions_stay_readable(void **state) {
 }
 
 /* The cache write survives beside a quantised attention that reads the cache, byte for byte. */
-static void fault_01_the_cache_write_is_not_lost(void **state) {
+static void fault_1_the_cache_write_is_not_lost(void **state) {
     (void)state;
     running r;
     running_open(&r,
@@ -651,7 +651,7 @@ int main(void) {
                                        cmocka_unit_test(a_cache_is_updated_where_it_lies),
                                        cmocka_unit_test(other_overlaps_are_refused),
                                        cmocka_unit_test(older_versions_stay_readable),
-                                       cmocka_unit_test(fault_01_the_cache_write_is_not_lost),
+                                       cmocka_unit_test(fault_1_the_cache_write_is_not_lost),
                                        cmocka_unit_test(fault_31_scales_are_not_cached),
                                        cmocka_unit_test(fault_32_running_reads_nothing_on_the_host),
                                        cmocka_unit_test(fault_36_odd_scales_are_defined),
