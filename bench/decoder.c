@@ -67,8 +67,8 @@ static const char attention_part[] = NORM("x%1$u", "h", "wn") LINEAR("h", "qp", 
                                        LINEAR("od", "oe", "wo", "4096", "4096") "  %%y%1$u = add %%x%1$u, %%oe%1$u\n";
 
 static const char mlp_part[] =
-    NORM("y%1$u", "m", "wm") STATIC_QUANT("m", "md", "ms") LINEAR("md", "ga", "wg", "4096", "11008")
-        LINEAR("md", "up", "wu", "4096",
+    NORM("y%1$u", "m", "wm") STATIC_QUANT("m", "mi", "ms") LINEAR("mi", "ga", "wg", "4096", "11008")
+        LINEAR("mi", "up", "wu", "4096",
                "11008") "  %%gs%1$u = sigmoid %%ga%1$u\n"
                         "  %%gm%1$u = mul %%ga%1$u, %%gs%1$u\n"
                         "  %%gu%1$u = mul %%gm%1$u, %%up%1$u\n" LINEAR("gu", "dn", "wd", "11008",
