@@ -12,10 +12,12 @@ static qf_status raise_attention(qf_pass_call *call) {
     qf_graph *graph = call->graph;
     qf_symbolic *symbolic = qf_symbolic_create(graph);
     if (!symbolic) return QF_ERROR_OUT_OF_MEMORY;
-    bool changed = false;
-    qf_status status = qf_attention_raise(graph, symbolic, call->options->numerics, call->report, &changed);
+    qf_numerics numerics = call->options->numerics;
+    bool raised = false, refined = false;
+    qf_status status = qf_attention_raise(graph, symbolic, numerics, call->report, &raised);
+    if (status == QF_OK) status = qf_attention_refine_masks(graph, symbolic, numerics, call->report, &refined);
     qf_symbolic_destroy(symbolic);
-    call->changed = call->changed || changed;
+    call->changed = call->changed || raised || refined;
     return status;
 }
 

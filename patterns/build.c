@@ -88,7 +88,7 @@ static qf_value one_bias(qf_emitter *emitter, const qf_bias_term *bias, const qf
 }
 
 /* False on failure; *out 0 without biases. */
-static bool build_bias(qf_candidate *c, qf_emitter *emitter, const qf_axes *scores, qf_value *out) {
+bool qf_build_bias(qf_candidate *c, qf_emitter *emitter, const qf_axes *scores, qf_value *out) {
     qf_graph *graph = emitter->graph;
     *out = (qf_value){0};
     for (uint32_t i = 0; i < c->masks.bias_count; i++) {
@@ -104,7 +104,7 @@ static bool build_bias(qf_candidate *c, qf_emitter *emitter, const qf_axes *scor
     return true;
 }
 
-static bool build_mask(qf_candidate *c, qf_emitter *emitter, const qf_axes *scores, qf_value *out) {
+bool qf_build_mask(qf_candidate *c, qf_emitter *emitter, const qf_axes *scores, qf_value *out) {
     *out = (qf_value){0};
     for (uint32_t i = 0; i < c->masks.term_count; i++) {
         const qf_mask_term *term = &c->masks.terms[i];
@@ -172,8 +172,8 @@ static bool build_operands(qf_candidate *c, qf_emitter *emitter, const qf_axes *
         qf_build_operand(emitter, &c->v, v_axes, true, &operands[QF_IN(attention, v_scale)]);
     for (uint32_t i = 0; i < 3; i++)
         if (!operands[i].id) return false;
-    if (!unify_dtypes(emitter, operands) || !build_bias(c, emitter, &scores, &operands[QF_IN(attention, bias)]) ||
-        !build_mask(c, emitter, &scores, &operands[QF_IN(attention, mask)]))
+    if (!unify_dtypes(emitter, operands) || !qf_build_bias(c, emitter, &scores, &operands[QF_IN(attention, bias)]) ||
+        !qf_build_mask(c, emitter, &scores, &operands[QF_IN(attention, mask)]))
         return false;
     if (c->has_sinks) {
         qf_axes heads = {.rank = 1, .axis = {q_axes->axis[1]}};

@@ -50,6 +50,11 @@ bool qf_candidate_scales_fit(qf_candidate *candidate);
  * where a tensor on the way would have too many axes. */
 qf_node qf_candidate_build(qf_candidate *candidate);
 
+/* Bias and mask from the masks of the candidate, with labels `scores` ([B, H, T, S]); `*out` 0 where there is none.
+ * False on failure. */
+bool qf_build_bias(qf_candidate *candidate, qf_emitter *emitter, const qf_axes *scores, qf_value *out);
+bool qf_build_mask(qf_candidate *candidate, qf_emitter *emitter, const qf_axes *scores, qf_value *out);
+
 /* The operand that the attention reads, with labels `target`, and its scale (0: not FP8). The multiplier goes into the
  * scale where `multiply_scale`. 0 on failure. */
 qf_value qf_build_operand(qf_emitter *emitter, const qf_traced *operand, const qf_axes *target, bool multiply_scale,

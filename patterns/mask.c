@@ -241,6 +241,7 @@ static bool all_hold_at(const positions *p, const qf_masks *masks, const qf_affi
 
 /* Some key survives in every row, whatever the sizes: tried are the aligned positions, the first and the last key. */
 static bool rows_keep_a_key(const positions *p, const qf_masks *masks) {
+    if (masks->other_limits) return false;
     if (!masks->entry_count) return true;
     for (uint32_t choice = 0; choice < 4; choice++) {
         qf_affine witness;

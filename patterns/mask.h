@@ -48,6 +48,7 @@ typedef struct qf_bias_term {
 typedef struct qf_masks {
     qf_mask_entry entries[QF_MAX_MASK_TERMS];
     uint32_t entry_count;
+    bool other_limits; /* keys are hidden by what is no entry: a length, a causal attribute */
     /* results of qf_masks_classify */
     bool causal, top_left;
     int64_t window_left, window_right; /* -1: none */
