@@ -91,7 +91,8 @@ static qf_status granules_start(const qf_kernel_call *call, const qf_view *x, co
 static int64_t granule_of_line(const granules *all, const qf_view *x, int64_t line) {
     int64_t offset = 0;
     for (uint32_t i = x->rank ? x->rank - 1 : 0; i-- > 0; line /= x->dims[i])
-        offset += line % x->dims[i] / all->blocks[i] * all->strides[i];
+        if (all->strides[i])
+            offset += line % x->dims[i] / all->blocks[i] * all->strides[i]; /* an absent tensor has no blocks */
     return offset;
 }
 
