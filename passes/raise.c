@@ -24,5 +24,7 @@ static qf_status raise_attention(qf_pass_call *call) {
 qf_status qf_pass_raise(qf_pass_call *call) {
     qf_status status = qf_rule_phase_run(call, "raise");
     if (status == QF_OK) status = raise_attention(call);
-    return status == QF_OK ? qf_rule_phase_run(call, "attention_operands") : status;
+    if (status == QF_OK) status = qf_rule_phase_run(call, "attention_operands");
+    /* What attention took in may have been the last other user of something. */
+    return status == QF_OK ? qf_rule_phase_run(call, "raise") : status;
 }

@@ -75,6 +75,15 @@ static bool predicate_scalar(const qf_predicate_call *call) {
     return qf_value_is_scalar(call->graph, call->arguments[0].value);
 }
 
+static bool predicate_head_scale(const qf_predicate_call *call) {
+    const qf_graph *graph = call->graph;
+    qf_value scale = call->arguments[0].value, x = call->arguments[1].value;
+    uint32_t rank = qf_value_rank(graph, x);
+    double axis = number_of(call, 2);
+    return rank != QF_UNRANKED && axis >= 0 && axis < rank && qf_value_rank(graph, scale) == 1 &&
+           qf_dim_equal(qf_value_dims(graph, scale)[0], qf_value_dims(graph, x)[(uint32_t)axis]);
+}
+
 static bool predicate_constant(const qf_predicate_call *call) {
     qf_op op = qf_node_op(call->graph, qf_value_producer(call->graph, call->arguments[0].value));
     return op == QF_OP_constant || op == QF_OP_parameter;

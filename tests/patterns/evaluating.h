@@ -131,7 +131,7 @@ static inline void random_fill(qf_view *view, uint64_t *state, bool wild, int64_
         if (dice == 0) number *= 1000;
         if (wild && dice == 1) number = random_unit(state) > 0 ? NAN : (random_unit(state) > 0 ? INFINITY : -INFINITY);
         if (wild && dice == 2) number = 0.0 * number;
-        if (count == 1) number = exp2(random_unit(state) * 4 - 2);
+        if (count == 1 || !limit) number = exp2(random_unit(state) * 4 - 2);
         if (!qf_dtype_is_float(view->dtype)) number = random_below(state, (uint32_t)limit);
         qf_store_f64(view->dtype, view->data, i, number, true);
     }

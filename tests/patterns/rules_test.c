@@ -85,7 +85,7 @@ static qf_value square_of(instance *it, const char *name) {
     return (qf_value){0};
 }
 
-/* "f32[A, 8]", "i32[3] below 5", "f32 0.125": a constant, "square x": x * x. */
+/* "f32[A, 8]", "i32[3] below 5", "f32[2] positive": scales, "f32 0.125": a constant, "square x": x * x. */
 static qf_value input(instance *it, const char *text) {
     qf_text rest = qf_text_of(text);
     if (strncmp(text, "square ", 7) == 0) return square_of(it, text + 7);
@@ -107,6 +107,7 @@ static qf_value input(instance *it, const char *text) {
     int64_t below = 4;
     const char *limit = strstr(text, "below");
     if (limit) below = strtoll(limit + 5, NULL, 10);
+    if (strstr(text, "positive")) below = 0;
     qf_value value = qf_graph_add_input_value(
         it->graph, (qf_string){0}, qf_type_tensor(it->context, qf_type_dtype(it->context, type), dims, rank));
     it->limits[value.id] = below;
