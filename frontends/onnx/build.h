@@ -1,0 +1,87 @@
+/* Owns: what mapping functions use to read a node's attributes and constants and to emit nodes.
+ * Does not own: the mappings (map_*.c).
+ * Next: build.c. */
+#ifndef QF_FRONTENDS_ONNX_BUILD_H
+#define QF_FRONTENDS_ONNX_BUILD_H
+
+#include "frontends/onnx/import.h"
+
+/* Helpers that emit return 0 after a recorded failure, and given 0 for a required value return 0 in turn; mappings end
+ * with qf_onnx_done, which sees that. */
+
+/* --- the node --- */
+static inline qf_value qf_onnx_in(const qf_onnx_call *call, uint32_t index) {
+    return index < call->input_count ? call->inputs[index] : (qf_value){0};
+}
+static inline qf_graph *qf_onnx_graph(const qf_onnx_call *call) {
+    return call->import->graph;
+}
+bool qf_onnx_wants(const qf_onnx_call *call, uint32_t output); /* the output has a name */
+qf_onnx_outcome qf_onnx_done(qf_onnx_call *call, qf_value first);
+qf_onnx_outcome qf_onnx_decline(qf_onnx_call *call, const char *reason);
+
+/* Attributes of the node; the default where it has none. A wrong kind of attribute is a recorded failure. */
+bool qf_onnx_has(const qf_onnx_call *call, const char *name);
+int64_t qf_onnx_int(qf_onnx_call *call, const char *name, int64_t otherwise);
+double qf_onnx_float(qf_onnx_call *call, const char *name, double otherwise);
+qf_text qf_onnx_string(qf_onnx_call *call, const char *name, const char *otherwise);
+bool qf_onnx_ints(qf_onnx_call *call, const char *name, const int64_t **out, uint32_t *out_count); /* false: absent */
+const Onnx__AttributeProto *qf_onnx_attribute(const Onnx__NodeProto *node, const char *name);
+
+/* --- values --- */
+uint32_t qf_onnx_rank(const qf_onnx_call *call, qf_value value); /* QF_UNRANKED where unknown or absent */
+qf_dtype qf_onnx_dtype_of(const qf_onnx_call *call, qf_value value);
+qf_dim qf_onnx_dim(const qf_onnx_call *call, qf_value value, int32_t axis); /* negative ones count from the end */
+/* axis made non-negative for `rank`; false when out of range, after a recorded failure. */
+bool qf_onnx_axis(qf_onnx_call *call, int64_t axis, uint32_t rank, uint32_t *out);
+/* The elements of a small integer tensor as dims; false where they are not known. */
+bool qf_onnx_elements(qf_onnx_call *call, qf_value value, const qf_dim **out, uint32_t *out_count);
+/* The same where all are constants; at most `limit` of them. */
+bool qf_onnx_constants(qf_onnx_call *call, qf_value value, int64_t *out, uint32_t limit, uint32_t *out_count);
+/* The number of a literal with a single element. */
+bool qf_onnx_number_of(const qf_onnx_call *call, qf_value value, double *out);
+/* True where the value is a literal of zeros only. */
+bool qf_onnx_is_zero(const qf_onnx_call *call, qf_value value);
+/* Axes from an input (opset-dependent) or attribute; all axes where neither is given. False: not known (call->reason).
+ */
+typedef struct qf_onnx_axes {
+    int64_t items[QF_MAX_RANK];
+    uint32_t count;
+    bool given;
+} qf_onnx_axes;
+bool qf_onnx_read_axes(qf_onnx_call *call, uint32_t input, uint32_t rank, qf_onnx_axes *out);
+
+/* --- emitting --- */
+qf_node qf_onnx_emit_node(qf_onnx_call *call, qf_op op, const qf_value *operands, uint32_t count,
+                          const qf_attribute *attributes, uint32_t result_count);
+qf_value qf_onnx_emit(qf_onnx_call *call, qf_op op, const qf_value *operands, uint32_t count,
+                      const qf_attribute *attributes);
+qf_value qf_onnx_unary(qf_onnx_call *call, qf_op op, qf_value x);
+qf_value qf_onnx_binary(qf_onnx_call *call, qf_op op, qf_value a, qf_value b);
+qf_value qf_onnx_where(qf_onnx_call *call, qf_value condition, qf_value a, qf_value b);
+qf_value qf_onnx_clamp(qf_onnx_call *call, qf_value x, qf_value low, qf_value high);
+qf_value qf_onnx_cast(qf_onnx_call *call, qf_value x, qf_dtype dtype,
+                      bool saturate); /* x itself where it has the dtype */
+qf_value qf_onnx_view(qf_onnx_call *call, qf_value x, const qf_dim *dims, uint32_t rank); /* x itself where equal */
+qf_value qf_onnx_permute(qf_onnx_call *call, qf_value x, const int64_t *order, uint32_t rank);
+qf_value qf_onnx_expand(qf_onnx_call *call, qf_value x, const qf_dim *dims, uint32_t rank);
+qf_value qf_onnx_concat(qf_onnx_call *call, const qf_value *parts, uint32_t count, uint32_t axis);
+qf_value qf_onnx_slice_axis(qf_onnx_call *call, qf_value x, uint32_t axis, qf_dim start, qf_dim end);
+qf_value qf_onnx_reduce(qf_onnx_call *call, qf_op op, qf_value x, const int64_t *axes, uint32_t count, bool keep);
+qf_value qf_onnx_contract(qf_onnx_call *call, const char *equation, qf_value a, qf_value b);
+qf_value qf_onnx_softmax(qf_onnx_call *call, qf_value x, uint32_t axis);
+qf_value qf_onnx_iota(qf_onnx_call *call, qf_dtype dtype, qf_dim count, qf_dim start, qf_dim step); /* rank 1 */
+qf_value qf_onnx_number(qf_onnx_call *call, qf_dtype dtype, double number);                         /* rank 0 */
+qf_value qf_onnx_filled(qf_onnx_call *call, qf_dtype dtype, double number, const qf_dim *dims, uint32_t rank);
+/* An i64 tensor of dims: rank 1, or rank 0 where scalar. */
+qf_value qf_onnx_symbolic(qf_onnx_call *call, const qf_dim *dims, uint32_t count, bool scalar);
+/* Rounds to 16-bit types once at the end: x as f32 (f64 stays), and a result back in x's dtype. */
+qf_value qf_onnx_widen(qf_onnx_call *call, qf_value x);
+qf_value qf_onnx_narrow(qf_onnx_call *call, qf_value y, qf_value like);
+/* x times a number in x's dtype; x itself for 1. */
+qf_value qf_onnx_scale(qf_onnx_call *call, qf_value x, double factor);
+
+/* dims, short */
+qf_dim qf_onnx_constant(const qf_onnx_call *call, int64_t value);
+
+#endif
