@@ -1,6 +1,7 @@
 /* Owns: finding external data: which files a model may make us read.
  * Does not own: mapping them (model.c).
  * Next: model.c. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "frontends/onnx/external.h"
 
 #include <errno.h>

@@ -139,17 +139,39 @@ static qf_value flatten_sink(qf_onnx_call *call, const grouped *in) {
     return (qf_value){0};
 }
 
-/* A cache that holds the last window of keys only: old keys in front, so a concatenation, cut to the window again. */
-static void slide_cache(qf_onnx_call *call, const grouped *in, int64_t window, qf_value *keys, qf_value *values) {
+/* The last `capacity` of the keys that are valid, oldest first; the front of the cache where it is not full yet. */
+static qf_value slide(qf_onnx_call *call, const grouped *in, qf_value joined, qf_value valid) {
+    qf_dim one = qf_onnx_constant(call, 1), shape[] = {in->batch, one, one, one};
+    qf_value capacity = qf_onnx_symbolic(call, &in->past, 1, true), zero = qf_onnx_number(call, QF_I64, 0);
+    qf_value dropped = qf_onnx_binary(call, QF_OP_maximum, qf_onnx_binary(call, QF_OP_sub, valid, capacity), zero);
+    qf_value index = qf_onnx_iota(call, QF_I64, in->past, zero_dim(call), one);
+    index = qf_onnx_view(call, index, (qf_dim[]){in->past, one}, 2);
+    index = qf_onnx_binary(call, QF_OP_add, qf_onnx_view(call, dropped, shape, 4), index);
+    if (!joined.id || !index.id) return (qf_value){0};
+    qf_dim wide[] = {in->batch, qf_onnx_dim(call, joined, 1), in->past, qf_onnx_dim(call, joined, 3)};
+    index = qf_onnx_expand(call, index, wide, 4);
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_attributes_default(qf_onnx_graph(call), QF_OP_gather_elements, attributes);
+    attributes[QF_ATTR(gather_elements, axis)].integer = 2;
+    return qf_onnx_emit(call, QF_OP_gather_elements, (qf_value[]){joined, index}, 2, attributes);
+}
+
+/* Joins the cache, gives the present outputs, and the number of valid keys. A sliding cache has a fixed capacity: its valid
+ * keys are at most that many, and older ones leave it. */
+static void use_cache(qf_onnx_call *call, grouped *in, bool slides, qf_onnx_attention *attention) {
     qf_context *context = call->import->context;
-    qf_value *both[] = {keys, values};
-    for (uint32_t i = 0; i < 2; i++) {
-        if (in->has_past) *both[i] = qf_onnx_concat(call, (qf_value[]){qf_onnx_in(call, PAST_KEY + i), *both[i]}, 2, 2);
-        if (call->import->failed || call->output_count <= 1 + i) continue;
-        qf_dim length = qf_onnx_dim(call, *both[i], 2),
-               kept = qf_dim_minimum(context, length, qf_onnx_constant(call, window));
-        call->outputs[1 + i] = qf_onnx_slice_axis(call, *both[i], 2, qf_dim_subtract(context, length, kept), length);
+    qf_value *sides[] = {&attention->k, &attention->v}, valid = {0};
+    if (slides && in->past_lens.id)
+        in->past_lens = qf_onnx_binary(call, QF_OP_minimum, in->past_lens, qf_onnx_symbolic(call, &in->past, 1, true));
+    if (in->past_lens.id) valid = qf_onnx_binary(call, QF_OP_add, in->past_lens, in->rows_value);
+    qf_value positions = in->has_past ? row_positions(call, in) : (qf_value){0};
+    qf_dim length = slides ? qf_dim_add(context, in->past, in->rows) : present_length(call, in);
+    for (uint32_t i = 0; i < 2 && !call->import->failed; i++) {
+        if (in->has_past) *sides[i] = join_cache(call, in, qf_onnx_in(call, PAST_KEY + i), *sides[i], positions, length);
+        if (call->output_count <= 1 + i) continue;
+        call->outputs[1 + i] = slides && valid.id ? slide(call, in, *sides[i], valid) : *sides[i];
     }
+    if (valid.id) attention->kv_lens = qf_onnx_cast(call, valid, QF_I32, true);
 }
 
 qf_onnx_outcome qf_onnx_map_group_query_attention(qf_onnx_call *call) {
@@ -183,19 +205,7 @@ qf_onnx_outcome qf_onnx_map_group_query_attention(qf_onnx_call *call) {
                                    .window_left = window > 0 ? window - 1 : -1,
                                    .window_right = -1};
     if (call->import->failed) return QF_ONNX_FAILED;
-    bool slides = qf_onnx_int(call, "sliding_window_cache", 0) != 0 && window > 0;
-    if (slides) {
-        slide_cache(call, &in, window, &attention.k, &attention.v);
-    } else if (in.has_past) {
-        qf_dim length = present_length(call, &in);
-        attention.k = join_cache(call, &in, qf_onnx_in(call, PAST_KEY), attention.k, positions, length);
-        attention.v = join_cache(call, &in, qf_onnx_in(call, PAST_VALUE), attention.v, positions, length);
-    }
-    if (in.past_lens.id && !slides)
-        attention.kv_lens =
-            qf_onnx_cast(call, qf_onnx_binary(call, QF_OP_add, in.past_lens, in.rows_value), QF_I32, true);
-    if (!slides && call->output_count > 1) call->outputs[1] = attention.k;
-    if (!slides && call->output_count > 2) call->outputs[2] = attention.v;
+    use_cache(call, &in, qf_onnx_int(call, "sliding_window_cache", 0) != 0 && window > 0, &attention);
     return qf_onnx_done(call, qf_onnx_merge_heads(call, qf_onnx_emit_attention(call, &attention)));
 }
 
