@@ -375,3 +375,34 @@ qf_value qf_onnx_scale(qf_onnx_call *call, qf_value x, double factor) {
 qf_dim qf_onnx_constant(const qf_onnx_call *call, int64_t value) {
     return qf_dim_constant(call->import->context, value);
 }
+
+static bool wide_float(qf_dtype dtype) {
+    return qf_dtype_is_float(dtype) && qf_dtype_bits(dtype) >= 16;
+}
+
+bool qf_onnx_harmonise(qf_onnx_call *call, qf_value *values, uint32_t count) {
+    qf_dtype widest = QF_DTYPE_NONE;
+    bool mixed = false;
+    for (uint32_t i = 0; i < count; i++) {
+        qf_dtype dtype = qf_onnx_dtype_of(call, values[i]);
+        if (!wide_float(dtype)) continue;
+        mixed |= widest != QF_DTYPE_NONE && widest != dtype;
+        if (widest == QF_DTYPE_NONE || qf_dtype_bits(dtype) > qf_dtype_bits(widest)) widest = dtype;
+        else if (dtype != widest && qf_dtype_bits(dtype) == qf_dtype_bits(widest)) widest = QF_F32; /* f16 with bf16 */
+    }
+    if (!mixed) return false;
+    qf_onnx_warn(call, "%s mixes floating-point types, which the specification does not allow; computed in %s",
+                 qf_onnx_text(call->node->op_type), qf_dtype_name(widest));
+    for (uint32_t i = 0; i < count; i++)
+        if (wide_float(qf_onnx_dtype_of(call, values[i]))) values[i] = qf_onnx_cast(call, values[i], widest, true);
+    return true;
+}
+
+qf_onnx_outcome qf_onnx_done_mixed(qf_onnx_call *call, qf_value first, bool mixed) {
+    if (mixed && first.id && !call->scope->parent && qf_onnx_wants(call, 0)) {
+        qf_type declared = qf_onnx_declared_type(call->import, call->node->output[0]);
+        qf_dtype dtype = declared.id ? qf_type_dtype(call->import->context, declared) : QF_DTYPE_NONE;
+        if (wide_float(dtype) && wide_float(qf_onnx_dtype_of(call, first))) first = qf_onnx_cast(call, first, dtype, true);
+    }
+    return qf_onnx_done(call, first);
+}

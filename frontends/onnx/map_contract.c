@@ -70,7 +70,9 @@ qf_onnx_outcome qf_onnx_map_matmul(qf_onnx_call *call) {
     qf_value a = qf_onnx_in(call, 0), b = qf_onnx_in(call, 1);
     const char *reason = unfit(call, a, b);
     if (reason) return qf_onnx_decline(call, reason);
-    return qf_onnx_done(call, qf_onnx_matmul(call, a, b, false, false));
+    qf_value sides[] = {a, b};
+    bool mixed = qf_onnx_harmonise(call, sides, 2);
+    return qf_onnx_done_mixed(call, qf_onnx_matmul(call, sides[0], sides[1], false, false), mixed);
 }
 
 qf_onnx_outcome qf_onnx_map_fused_matmul(qf_onnx_call *call) {
@@ -89,12 +91,14 @@ qf_onnx_outcome qf_onnx_map_gemm(qf_onnx_call *call) {
     qf_value a = qf_onnx_in(call, 0), b = qf_onnx_in(call, 1), c = qf_onnx_in(call, 2);
     if (qf_onnx_rank(call, a) != 2 || qf_onnx_rank(call, b) != 2)
         return qf_onnx_decline(call, "its operands are no matrices");
-    qf_value product =
-        qf_onnx_matmul(call, a, b, qf_onnx_int(call, "transA", 0) != 0, qf_onnx_int(call, "transB", 0) != 0);
+    qf_value all[] = {a, b, c};
+    bool mixed = qf_onnx_harmonise(call, all, 3), swap_a = qf_onnx_int(call, "transA", 0) != 0;
+    qf_value product = qf_onnx_matmul(call, all[0], all[1], swap_a, qf_onnx_int(call, "transB", 0) != 0);
+    c = all[2];
     product = qf_onnx_scale(call, product, qf_onnx_float(call, "alpha", 1));
     if (c.id)
         product = qf_onnx_binary(call, QF_OP_add, product, qf_onnx_scale(call, c, qf_onnx_float(call, "beta", 1)));
-    return qf_onnx_done(call, product);
+    return qf_onnx_done_mixed(call, product, mixed);
 }
 
 /* --- einsum --- */

@@ -10,15 +10,20 @@ qf_onnx_outcome qf_onnx_map_unary(qf_onnx_call *call) {
 }
 
 qf_onnx_outcome qf_onnx_map_binary(qf_onnx_call *call) {
-    return qf_onnx_done(call,
-                        qf_onnx_binary(call, (qf_op)call->row->argument, qf_onnx_in(call, 0), qf_onnx_in(call, 1)));
+    qf_value operands[] = {qf_onnx_in(call, 0), qf_onnx_in(call, 1)};
+    bool mixed = qf_onnx_harmonise(call, operands, 2);
+    qf_value result = qf_onnx_binary(call, (qf_op)call->row->argument, operands[0], operands[1]);
+    return qf_onnx_done_mixed(call, result, mixed);
 }
 
 qf_onnx_outcome qf_onnx_map_variadic(qf_onnx_call *call) {
-    qf_value result = qf_onnx_in(call, 0);
+    qf_value *operands = qf_arena_copy(&call->import->scratch, call->inputs, call->input_count * sizeof *call->inputs);
+    if (!operands) return QF_ONNX_FAILED;
+    bool mixed = qf_onnx_harmonise(call, operands, call->input_count);
+    qf_value result = operands[0];
     for (uint32_t i = 1; i < call->input_count; i++)
-        result = qf_onnx_binary(call, (qf_op)call->row->argument, result, qf_onnx_in(call, i));
-    return qf_onnx_done(call, result);
+        result = qf_onnx_binary(call, (qf_op)call->row->argument, result, operands[i]);
+    return qf_onnx_done_mixed(call, result, mixed);
 }
 
 qf_onnx_outcome qf_onnx_map_mean(qf_onnx_call *call) {
@@ -78,13 +83,16 @@ qf_onnx_outcome qf_onnx_map_is_inf(qf_onnx_call *call) {
 }
 
 qf_onnx_outcome qf_onnx_map_where(qf_onnx_call *call) {
-    return qf_onnx_done(call, qf_onnx_where(call, qf_onnx_in(call, 0), qf_onnx_in(call, 1), qf_onnx_in(call, 2)));
+    qf_value sides[] = {qf_onnx_in(call, 1), qf_onnx_in(call, 2)};
+    bool mixed = qf_onnx_harmonise(call, sides, 2);
+    return qf_onnx_done_mixed(call, qf_onnx_where(call, qf_onnx_in(call, 0), sides[0], sides[1]), mixed);
 }
 
 qf_onnx_outcome qf_onnx_map_clip(qf_onnx_call *call) {
-    qf_value low = qf_onnx_in(call, 1), high = qf_onnx_in(call, 2);
-    if (!low.id && !high.id) return qf_onnx_done(call, qf_onnx_in(call, 0));
-    return qf_onnx_done(call, qf_onnx_clamp(call, qf_onnx_in(call, 0), low, high));
+    qf_value all[] = {qf_onnx_in(call, 0), qf_onnx_in(call, 1), qf_onnx_in(call, 2)};
+    if (!all[1].id && !all[2].id) return qf_onnx_done(call, all[0]);
+    bool mixed = qf_onnx_harmonise(call, all, 3);
+    return qf_onnx_done_mixed(call, qf_onnx_clamp(call, all[0], all[1], all[2]), mixed);
 }
 
 /* Before opset 19 there is no FP8 and no attribute; saturation is the default since. */

@@ -38,7 +38,10 @@ qf_onnx_outcome qf_onnx_map_concat(qf_onnx_call *call) {
     if (!qf_onnx_has(call, "axis")) return qf_onnx_fault(call, QF_ERROR_VERIFY, "Concat: expected attribute 'axis'");
     if (!qf_onnx_axis(call, qf_onnx_int(call, "axis", 0), qf_onnx_rank(call, parts_rank), &axis)) return QF_ONNX_FAILED;
     if (call->input_count == 1) return qf_onnx_done(call, qf_onnx_in(call, 0));
-    return qf_onnx_done(call, qf_onnx_concat(call, call->inputs, call->input_count, axis));
+    qf_value *parts = qf_arena_copy(&call->import->scratch, call->inputs, call->input_count * sizeof *call->inputs);
+    if (!parts) return QF_ONNX_FAILED;
+    bool mixed = qf_onnx_harmonise(call, parts, call->input_count);
+    return qf_onnx_done_mixed(call, qf_onnx_concat(call, parts, call->input_count, axis), mixed);
 }
 
 /* Sizes from the input, or num_outputs equal parts with a smaller last one, or as many equal parts as there are

@@ -176,6 +176,8 @@ static void use_cache(qf_onnx_call *call, grouped *in, bool slides, qf_onnx_atte
 
 qf_onnx_outcome qf_onnx_map_group_query_attention(qf_onnx_call *call) {
     grouped in = {.heads = qf_onnx_int(call, "num_heads", 0), .kv_heads = qf_onnx_int(call, "kv_num_heads", 0)};
+    if (!qf_onnx_in(call, SEQLENS_K).id || !qf_onnx_in(call, TOTAL_LENGTH).id)
+        return qf_onnx_decline(call, "a required input is missing");
     if (qf_onnx_int(call, "qk_output", 0) || qf_onnx_wants(call, 3))
         return qf_onnx_decline(call, "its scores are an output");
     const char *reason = read_packed(call, &in);
