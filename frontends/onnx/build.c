@@ -387,8 +387,10 @@ bool qf_onnx_harmonise(qf_onnx_call *call, qf_value *values, uint32_t count) {
         qf_dtype dtype = qf_onnx_dtype_of(call, values[i]);
         if (!wide_float(dtype)) continue;
         mixed |= widest != QF_DTYPE_NONE && widest != dtype;
-        if (widest == QF_DTYPE_NONE || qf_dtype_bits(dtype) > qf_dtype_bits(widest)) widest = dtype;
-        else if (dtype != widest && qf_dtype_bits(dtype) == qf_dtype_bits(widest)) widest = QF_F32; /* f16 with bf16 */
+        if (widest == QF_DTYPE_NONE || qf_dtype_bits(dtype) > qf_dtype_bits(widest))
+            widest = dtype;
+        else if (dtype != widest && qf_dtype_bits(dtype) == qf_dtype_bits(widest))
+            widest = QF_F32; /* f16 with bf16 */
     }
     if (!mixed) return false;
     qf_onnx_warn(call, "%s mixes floating-point types, which the specification does not allow; computed in %s",
@@ -402,7 +404,8 @@ qf_onnx_outcome qf_onnx_done_mixed(qf_onnx_call *call, qf_value first, bool mixe
     if (mixed && first.id && !call->scope->parent && qf_onnx_wants(call, 0)) {
         qf_type declared = qf_onnx_declared_type(call->import, call->node->output[0]);
         qf_dtype dtype = declared.id ? qf_type_dtype(call->import->context, declared) : QF_DTYPE_NONE;
-        if (wide_float(dtype) && wide_float(qf_onnx_dtype_of(call, first))) first = qf_onnx_cast(call, first, dtype, true);
+        if (wide_float(dtype) && wide_float(qf_onnx_dtype_of(call, first)))
+            first = qf_onnx_cast(call, first, dtype, true);
     }
     return qf_onnx_done(call, first);
 }

@@ -81,10 +81,11 @@ qf_value qf_onnx_narrow(qf_onnx_call *call, qf_value y, qf_value like);
 /* x times a number in x's dtype; x itself for 1. */
 qf_value qf_onnx_scale(qf_onnx_call *call, qf_value x, double factor);
 
-/* Producers that check no types mix floats (f16 with f32): all of `values` (0: absent) in the widest of their dtypes, with a
- * warning where they differed. True when something was converted. */
+/* Producers that check no types mix floats (f16 with f32): all of `values` (0: absent) in the widest of their dtypes,
+ * with a warning where they differed. True when something was converted. */
 bool qf_onnx_harmonise(qf_onnx_call *call, qf_value *values, uint32_t count);
-/* The mapping's end where qf_onnx_harmonise converted: the first output in the float dtype that the model declares for it. */
+/* The mapping's end where qf_onnx_harmonise converted: the first output in the float dtype that the model declares for
+ * it. */
 qf_onnx_outcome qf_onnx_done_mixed(qf_onnx_call *call, qf_value first, bool mixed);
 
 /* dims, short */

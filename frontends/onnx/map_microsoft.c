@@ -156,8 +156,8 @@ static qf_value slide(qf_onnx_call *call, const grouped *in, qf_value joined, qf
     return qf_onnx_emit(call, QF_OP_gather_elements, (qf_value[]){joined, index}, 2, attributes);
 }
 
-/* Joins the cache, gives the present outputs, and the number of valid keys. A sliding cache has a fixed capacity: its valid
- * keys are at most that many, and older ones leave it. */
+/* Joins the cache, gives the present outputs, and the number of valid keys. A sliding cache has a fixed capacity: its
+ * valid keys are at most that many, and older ones leave it. */
 static void use_cache(qf_onnx_call *call, grouped *in, bool slides, qf_onnx_attention *attention) {
     qf_context *context = call->import->context;
     qf_value *sides[] = {&attention->k, &attention->v}, valid = {0};
@@ -167,7 +167,8 @@ static void use_cache(qf_onnx_call *call, grouped *in, bool slides, qf_onnx_atte
     qf_value positions = in->has_past ? row_positions(call, in) : (qf_value){0};
     qf_dim length = slides ? qf_dim_add(context, in->past, in->rows) : present_length(call, in);
     for (uint32_t i = 0; i < 2 && !call->import->failed; i++) {
-        if (in->has_past) *sides[i] = join_cache(call, in, qf_onnx_in(call, PAST_KEY + i), *sides[i], positions, length);
+        if (in->has_past)
+            *sides[i] = join_cache(call, in, qf_onnx_in(call, PAST_KEY + i), *sides[i], positions, length);
         if (call->output_count <= 1 + i) continue;
         call->outputs[1 + i] = slides && valid.id ? slide(call, in, *sides[i], valid) : *sides[i];
     }

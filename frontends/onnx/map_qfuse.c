@@ -63,9 +63,7 @@ static bool read_attribute(qf_onnx_call *call, const qf_attribute_info *info, co
     case QF_ATTRIBUTE_ENUM: return read_named(info, text, &out->integer);
     case QF_ATTRIBUTE_DIM: return read_dim(call->import->context, &text, &out->dim) && text.size == 0;
     case QF_ATTRIBUTE_DIMS: return read_dims(call, text, out);
-    case QF_ATTRIBUTE_INTS:
-        *out = (qf_attribute){.ints = source->ints, .count = (uint32_t)source->n_ints};
-        return true;
+    case QF_ATTRIBUTE_INTS: *out = (qf_attribute){.ints = source->ints, .count = (uint32_t)source->n_ints}; return true;
     case QF_ATTRIBUTE_STRING: out->string = qf_intern(call->import->context, text); return true;
     default: return false;
     }

@@ -93,11 +93,13 @@ typedef struct operands {
     qf_onnx_call *call;
     qf_value *items;
     uint32_t count, capacity;
-    qf_index captured; /* values that were captured, each once; id: index of the item + 1 */
+    const char **names; /* of captured values, each once; the operand of name i follows the inputs in the same order */
+    uint32_t name_count, name_capacity;
+    qf_index name_index; /* id: place in names + 1 */
 } operands;
 
-static bool same_value(const void *owner, uint32_t id, const void *key) {
-    return ((const operands *)owner)->items[id - 1].id == ((const qf_value *)key)->id;
+static bool captured_name(const void *owner, uint32_t id, const void *key) {
+    return strcmp(((const operands *)owner)->names[id - 1], key) == 0;
 }
 
 static bool add_operand(operands *list, qf_value value) {
@@ -109,17 +111,20 @@ static bool add_operand(operands *list, qf_value value) {
 
 static bool add_capture(void *user, char **name) {
     operands *list = user;
+    qf_onnx_import *import = list->call->import;
+    uint64_t hash = qf_hash_bytes(*name, strlen(*name), 11);
+    if (qf_index_find(&list->name_index, hash, captured_name, list, *name)) return true;
     bool known;
-    qf_value value = qf_onnx_lookup(list->call->import, list->call->scope, *name, &known);
-    if (value.id) {
-        uint64_t hash = qf_hash_mix(11, value.id);
-        if (qf_index_find(&list->captured, hash, same_value, list, &value)) return true;
-        return add_operand(list, value) &&
-               qf_index_add(list->call->import->context, &list->captured, hash, list->count);
+    qf_value value = qf_onnx_lookup(import, list->call->scope, *name, &known);
+    if (!value.id) {
+        (void)qf_onnx_fault(list->call, QF_ERROR_VERIFY,
+                            "a subgraph of %s reads '%s', which is not defined outside of it",
+                            qf_onnx_text(list->call->node->op_type), *name);
+        return false;
     }
-    (void)qf_onnx_fault(list->call, QF_ERROR_VERIFY, "a subgraph of %s reads '%s', which is not defined outside of it",
-                        qf_onnx_text(list->call->node->op_type), *name);
-    return false;
+    if (!QF_GROW(import->context, list->names, list->name_capacity, (uint64_t)list->name_count + 1)) return false;
+    list->names[list->name_count++] = *name;
+    return qf_index_add(import->context, &list->name_index, hash, list->name_count) && add_operand(list, value);
 }
 
 /* Ops whose results differ from run to run. */
@@ -199,7 +204,8 @@ qf_status qf_onnx_import_opaque(qf_onnx_call *call) {
     } node = {.read_only = call->node}; /* add_capture changes no name */
     good = good && qf_onnx_visit_captures(context, &call->import->scratch, node.node, add_capture, &list);
     qf_status status = good ? insert_opaque(call, &list) : QF_ERROR_VERIFY;
-    qf_index_destroy(context, &list.captured);
+    qf_index_destroy(context, &list.name_index);
+    QF_FREE_ITEMS(context, list.names, list.name_capacity);
     QF_FREE_ITEMS(context, list.items, list.capacity);
     return status;
 }

@@ -8,8 +8,8 @@
 
 #include "base/context.h"
 
-/* Reads the tensor into memory of the context's allocator; out->data is aligned for its elements. On failure *out is zero.
- * The caller frees it with qf_onnx_tensor_free. */
+/* Reads the tensor into memory of the context's allocator; out->data is aligned for its elements. On failure *out is
+ * zero. The caller frees it with qf_onnx_tensor_free. */
 QF_MUST_USE qf_status qf_onnx_tensor_read(qf_context *context, const char *path, qf_tensor *out);
 void qf_onnx_tensor_free(qf_context *context, qf_tensor *tensor);
 
