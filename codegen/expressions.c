@@ -168,9 +168,10 @@ static bool bind_round(qf_lowering *lowering, bool solving, bool *out_changed) {
     const qf_graph *graph = lowering->graph;
     qf_context *context = lowering->context;
     for (uint32_t i = 0; i < graph->input_count; i++) {
-        uint32_t rank = qf_value_rank(graph, graph->inputs[i]);
+        qf_type type = qf_input_type(graph, i);
+        uint32_t rank = qf_type_rank(context, type);
         for (uint32_t axis = 0; rank != QF_UNRANKED && axis < rank; axis++) {
-            qf_dim dim = qf_value_dims(graph, graph->inputs[i])[axis];
+            qf_dim dim = qf_type_dims(context, type)[axis];
             qf_dim_symbol symbol = qf_dim_as_symbol(context, dim);
             qf_dim factor = qf_dim_constant(context, 1), rest = qf_dim_constant(context, 0);
             bool found =

@@ -174,6 +174,10 @@ static bool substitute_type(qf_graph *graph, qf_type *type, qf_dim_symbol symbol
 }
 
 bool qf_graph_substitute(qf_graph *graph, qf_dim_symbol symbol, qf_dim replacement) {
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        qf_value_data *input = &graph->values[graph->inputs[i].id];
+        if (!input->declared.id) input->declared = input->type;
+    }
     for (uint32_t v = 1; v < graph->value_count; v++)
         if (!substitute_type(graph, &graph->values[v].type, symbol, replacement)) return false;
     QF_FOR_EACH_NODE(graph, node) {

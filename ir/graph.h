@@ -63,6 +63,7 @@ typedef struct qf_node_data {
 
 typedef struct qf_value_data {
     qf_type type;
+    qf_type declared; /* graph inputs: the type before assumed equalities changed it; 0: unchanged */
     qf_node producer; /* 0: graph input */
     uint32_t result_index;
     qf_string name; /* without '%'; 0: numbered when printed */
@@ -154,6 +155,11 @@ static inline qf_node qf_value_producer(const qf_graph *graph, qf_value value) {
 static inline qf_type qf_value_type(const qf_graph *graph, qf_value value) {
     return graph->values[value.id].type;
 }
+/* What callers of the graph see of an input: its type in the symbols that they bind. */
+static inline qf_type qf_input_type(const qf_graph *graph, uint32_t index) {
+    const qf_value_data *value = &graph->values[graph->inputs[index].id];
+    return value->declared.id ? value->declared : value->type;
+}
 static inline qf_dtype qf_value_dtype(const qf_graph *graph, qf_value value) {
     return qf_type_dtype(graph->context, graph->values[value.id].type);
 }
@@ -216,7 +222,7 @@ bool qf_graph_add_guard(qf_graph *graph, qf_dim left, qf_dim right, qf_location 
 /* Narrows what is known of a symbol; facts only grow stronger. */
 bool qf_graph_add_fact(qf_graph *graph, qf_symbol_fact fact);
 bool qf_graph_adopt(qf_graph *graph, void *object, void (*release)(qf_context *context, void *object));
-/* Rewrites every dim of types, attributes and facts by the substitution. */
+/* Rewrites every dim of types and attributes by the substitution. Inputs remember the type that they had before. */
 bool qf_graph_substitute(qf_graph *graph, qf_dim_symbol symbol, qf_dim replacement);
 
 /* --- whole graphs --- */

@@ -29,6 +29,9 @@ qf_status qf_infer(qf_infer_call *call);
 /* Types of every node again, in order, after assumed equalities were substituted: opaque and derived symbols give way
  * to input symbols, those to literals. Guards stay in the symbols that they were recorded in. At most 4 rounds. */
 qf_status qf_graph_infer_all(qf_graph *graph);
+/* The same where guards still have something to say of the graph's types, else nothing: cheap to call again and again.
+ */
+qf_status qf_graph_apply_guards(qf_graph *graph, bool *out_changed);
 
 /* Integer, bool and shape values of up to 256 elements as dims (bool: 0 or 1), computed on demand and remembered.
  * Covers constants, symbolic, shape_of, arithmetic, comparisons, where, gather, slice, concat, layout ops, casts,

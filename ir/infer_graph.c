@@ -195,12 +195,26 @@ static qf_status infer_rounds(qf_graph *graph, scratch *room, substitutions *lis
     }
 }
 
+static void release(qf_graph *graph, scratch *room, substitutions *list) {
+    QF_FREE_ITEMS(graph->context, room->operands, room->operand_capacity);
+    QF_FREE_ITEMS(graph->context, room->types, room->type_capacity);
+    QF_FREE_ITEMS(graph->context, list->items, list->capacity);
+}
+
 qf_status qf_graph_infer_all(qf_graph *graph) {
     scratch room = {NULL, NULL, 0, 0};
     substitutions list = {NULL, 0, 0};
     qf_status status = infer_rounds(graph, &room, &list);
-    QF_FREE_ITEMS(graph->context, room.operands, room.operand_capacity);
-    QF_FREE_ITEMS(graph->context, room.types, room.type_capacity);
-    QF_FREE_ITEMS(graph->context, list.items, list.capacity);
+    release(graph, &room, &list);
+    return status;
+}
+
+qf_status qf_graph_apply_guards(qf_graph *graph, bool *out_changed) {
+    scratch room = {NULL, NULL, 0, 0};
+    substitutions list = {NULL, 0, 0};
+    *out_changed = false;
+    qf_status status = substitute_guards(graph, &list, out_changed);
+    if (status == QF_OK && *out_changed) status = infer_rounds(graph, &room, &list);
+    release(graph, &room, &list);
     return status;
 }

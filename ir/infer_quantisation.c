@@ -89,8 +89,8 @@ qf_status qf_infer_dynamic_quantize(qf_infer_call *call) {
         if (group < 1)
             return infer_fault(call, "attribute group is %" PRId64 ", expected 1 or more for granularity group", group);
         qf_dim size = infer_constant(call, group), blocks = qf_dim_floor_divide(context, dims[rank - 1], size);
-        INFER_TRY(infer_agree(call, 0, "elements on the last axis",
-                              qf_dim_multiply(context, blocks, size), dims[rank - 1], NULL));
+        INFER_TRY(infer_agree(call, 0, "elements on the last axis", qf_dim_multiply(context, blocks, size),
+                              dims[rank - 1], NULL));
         dims[rank - 1] = blocks;
     }
     return infer_set(call, QF_OUT(dynamic_quantize, scale), QF_F32, dims, rank);

@@ -76,8 +76,8 @@ qf_status qf_infer_silu_mul(qf_infer_call *call) {
     uint32_t rank = infer_rank(call, 0);
     memcpy(dims, infer_dims(call, 0), rank * sizeof *dims);
     qf_dim half = qf_dim_floor_divide(context, dims[rank - 1], two);
-    INFER_TRY(infer_agree(call, 0, "elements on the last axis", qf_dim_multiply(context, half, two),
-                          dims[rank - 1], NULL));
+    INFER_TRY(
+        infer_agree(call, 0, "elements on the last axis", qf_dim_multiply(context, half, two), dims[rank - 1], NULL));
     dims[rank - 1] = half;
     return infer_set(call, 0, dtype, dims, rank);
 }

@@ -269,7 +269,7 @@ static void print_inputs(qf_buffer *buffer, const value_spelling *spelling) {
             qf_buffer_append(buffer, " ", 1);
         print_value(buffer, spelling, graph->inputs[i]);
         qf_buffer_text(buffer, QF_TEXT(": "));
-        qf_type_print(buffer, graph->context, qf_value_type(graph, graph->inputs[i]));
+        qf_type_print(buffer, graph->context, qf_input_type(graph, i));
     }
     qf_buffer_append(buffer, ")", 1);
 }

@@ -156,7 +156,11 @@ static bool run_round(qf_graph *graph, bool *out_failed) {
 
 /* Rules and code until neither changes anything, so that running the pass again finds nothing to do. */
 qf_status qf_pass_canonicalize(qf_pass_call *call) {
-    bool failed = false, again = true;
+    bool failed = false, again = true, substituted;
+    /* Equalities that inference had to assume: the same size is the same dim from here on. */
+    qf_status applied = qf_graph_apply_guards(call->graph, &substituted);
+    if (applied != QF_OK) return applied;
+    call->changed |= substituted;
     for (int round = 0; round < MAX_ROUNDS && again; round++) {
         qf_pass_call rules = *call;
         rules.changed = false;
