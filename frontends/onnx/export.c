@@ -269,7 +269,7 @@ static void export_graph(qf_onnx_export *export, Onnx__GraphProto *proto) {
     proto->input = qf_onnx_new(export, (graph->input_count + 1) * sizeof *proto->input);
     for (uint32_t i = 0; proto->input && i < graph->input_count; i++)
         proto->input[proto->n_input++] =
-            info_proto(export, qf_onnx_name_of(export, graph->inputs[i]), qf_value_type(graph, graph->inputs[i]));
+            info_proto(export, qf_onnx_name_of(export, graph->inputs[i]), qf_input_type(graph, i));
     proto->n_node = export->nodes.count;
     proto->node = (Onnx__NodeProto **)export->nodes.items;
     proto->n_initializer = export->initializers.count;
