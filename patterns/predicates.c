@@ -203,6 +203,14 @@ static bool predicate_over(const qf_predicate_call *call) {
     return number_of(call, 1) != 0 && give_number(call, number_of(call, 0) / number_of(call, 1));
 }
 
+/* A scale that nobody knows is taken to be calibrated: the largest code stands for the largest element, which the dtype
+ * held. */
+static bool predicate_dequantise_fits(const qf_predicate_call *call) {
+    double scale;
+    if (!qf_value_uniform(call->graph, call->arguments[0].value, &scale)) return true;
+    return scale > 0 && scale * qf_dtype_largest(dtype_of(call, 1)) <= qf_dtype_largest(dtype_of(call, 2));
+}
+
 /* code * scale must neither overflow nor lose bits in f32 for any code: then its quotient by the scale is within an ulp
  * of the code, and rounding to FP8 gives the code back. 2^-16 is e5m2's smallest number; e4m3's is larger. */
 static bool predicate_safe_round_trip(const qf_predicate_call *call) {

@@ -202,6 +202,32 @@ static void fault_68_quantise_twice_is_once(void **state) {
     }
 }
 
+/* The fused attention is the same, whichever op or ops of whichever producer asked for the quantisation. */
+static void fault_10_the_spelling_leaves_no_trace(void **state) {
+    (void)state;
+    static const char *const spellings[] = {
+        F32 ", %s: f32[]" ATTENTION "  %y = quantize %a, %s {dtype=f8E4M3FN}\n" RETURN,
+        F32 ", %s: f32[]" ATTENTION "  %c = div %a, %s\n" CAST,
+        F32 ", %s: f32[]" ATTENTION BOUNDS("f32") "  %d = div %a, %s\n  %c = clamp %d, low=%low, high=%high\n" CAST,
+        F32 ", %s: f32[]" ATTENTION BOUNDS("f32") "  %d = div %a, %s\n  %m = minimum %high, %d\n"
+                                                  "  %c = maximum %m, %low\n" CAST,
+    };
+    char first[512] = "";
+    for (size_t i = 0; i < QF_COUNT_OF(spellings); i++) {
+        bench b;
+        run(&b, spellings[i]);
+        qf_node node = bench_find(&b, QF_OP_attention);
+        qf_node_at(b.graph, node)->location = (qf_location){0};
+        qf_node_at(b.graph, node)->tag = 1;
+        qf_buffer text = {.context = b.context};
+        qf_node_print(&text, b.graph, node);
+        if (i == 0) (void)snprintf(first, sizeof first, "%s", text.data);
+        assert_string_equal(text.data, first);
+        qf_buffer_destroy(&text);
+        bench_close(&b);
+    }
+}
+
 /* Every pure node twice, and each reader takes the other copy. */
 static void fault_7_duplicates_match(void **state) {
     (void)state;
@@ -280,6 +306,7 @@ int main(void) {
         cmocka_unit_test(fault_9_quantise_as_divide_clamp_cast),
         cmocka_unit_test(fault_9_quantise_as_minimum_and_maximum),
         cmocka_unit_test(fault_9_reciprocals_stay_distinguishable),
+        cmocka_unit_test(fault_10_the_spelling_leaves_no_trace),
         cmocka_unit_test(fault_25_other_clamp_bounds_are_refused),
         cmocka_unit_test(fault_33_a_bare_cast_is_no_quantise),
         cmocka_unit_test(fault_35_a_computed_scale_is_dynamic),
