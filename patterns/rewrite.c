@@ -188,11 +188,19 @@ static uint64_t choose_tag(rewriter *r, const qf_rule_node *node) {
     return 0;
 }
 
+/* A new value without a name takes that of what it replaces. */
+static void inherit_name(rewriter *r, uint32_t replaced, qf_value value) {
+    qf_value_data *data = qf_value_at(r->graph, value);
+    for (uint32_t i = 0; i < r->built_count; i++)
+        if (data->producer.id == r->built[i].id && !data->name.id) data->name = name_of_replaced(r, replaced);
+}
+
 static bool build_alias(rewriter *r, const qf_rule_node *node) {
     const qf_operand_pattern *from = &node->operands[0];
     qf_value value = current(r, from->value);
     if (from->kind == QF_PATTERN_REPLAY) value = replay(r, from->chain, value, name_of_replaced(r, node->results[0]));
     r->made[node->results[0]] = value;
+    if (value.id) inherit_name(r, node->results[0], value);
     return value.id || failed(r);
 }
 
