@@ -189,7 +189,7 @@ static qf_plan_buffer_record *result_buffer(const qf_plan *plan, qf_op op) {
     X(origin_slots, plan->origins[0].slot_count = 1000, "origins[0]: 1000 slots")                                      \
     X(buffer_kind, plan->buffers[0].kind = 17, "buffers[0]: kind 17")                                                  \
     X(buffer_index, plan->buffers[0].index = 3, "buffers[0]")                                                          \
-    X(buffer_slot, result_buffer(plan, QF_OP_mul)->index = 40, "index 40 is out of range")                                \
+    X(buffer_slot, result_buffer(plan, QF_OP_mul)->index = 40, "index 40 is out of range")                             \
     X(output_claim, plan->outputs[0].in_place = 2, "outputs[0]: it may not lie in input 1")                            \
     X(output_input, plan->outputs[0].in_place = 9, "outputs[0]: in place of input 8 of 4")                             \
     X(input_tensor, plan->inputs[1].tensor = plan->inputs[0].tensor, "its owner has another tensor")                   \
