@@ -41,7 +41,7 @@ static void contract_is_einsum(const char *a, const char *b, const char *y, qf_d
     kernel_test test;
     char equation[64];
     int64_t sizes[128], at[128] = {0};
-    for (int i = 0; i < 128; i++) sizes[i] = 1 + random_below(random, i % 2 ? 9 : 40);
+    for (int i = 0; i < 128; i++) sizes[i] = 1 + random_below(random, i % 2 ? 5 : 20);
     snprintf(equation, sizeof equation, "%s,%s->%s", a, b, y);
     check_start(&test, QF_OP_contract);
     test.attributes[QF_ATTR(contract, equation)].string = equation;

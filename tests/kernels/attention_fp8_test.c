@@ -1,0 +1,484 @@
+/* Owns: tests of attention's quantised sides: FP8 operands, P, the FP8 result, and the odd rows of FAULTS.
+ * Does not own: shapes, masks and layouts (attention_test.c).
+ * Next: docs/numerics.md. */
+#include "tests/kernels/kernel_check.h"
+
+/* One attention [1, heads, rows, depth] over [1, kv_heads, keys, depth] from random numbers. */
+typedef struct site {
+    int64_t heads, kv_heads, rows, keys, depth;
+    qf_dtype dtype; /* of q, k, v */
+    double q_scale, k_scale, v_scale;
+    double deviation;
+} site;
+
+static const site plain = {4, 2, 5, 130, 32, QF_F32, 1, 1, 1, 1};
+
+static void start_site(kernel_test *test, const site *at, uint64_t seed, qf_dtype out) {
+    random_state random = {seed};
+    check_start(test, QF_OP_attention);
+    test->attributes[QF_ATTR(attention, scale)].number = 1 / sqrt((double)at->depth);
+    check_random_operand(test, 0, at->dtype, SHAPE(1, at->heads, at->rows, at->depth), &random, at->deviation, 0);
+    check_random_operand(test, 1, at->dtype, SHAPE(1, at->kv_heads, at->keys, at->depth), &random, at->deviation, 0);
+    check_random_operand(test, 2, at->dtype, SHAPE(1, at->kv_heads, at->keys, at->depth), &random, at->deviation, 0.25);
+    if (qf_dtype_is_float8(at->dtype)) {
+        check_operand(test, QF_IN(attention, q_scale), QF_F32, SCALAR, &at->q_scale);
+        check_operand(test, QF_IN(attention, k_scale), QF_F32, SCALAR, &at->k_scale);
+        check_operand(test, QF_IN(attention, v_scale), QF_F32, SCALAR, &at->v_scale);
+    }
+    check_result(test, 0, out, SHAPE(1, at->heads, at->rows, at->depth));
+}
+
+static void dequantise_into(kernel_test *to, uint32_t operand, const kernel_test *from, qf_dtype dtype, double scale) {
+    kernel_test step;
+    const qf_view *codes = &from->operands[operand];
+    check_start(&step, QF_OP_dequantize);
+    shape dims = {codes->rank, {0}};
+    memcpy(dims.dims, codes->dims, sizeof dims.dims);
+    memcpy(check_operand(&step, 0, codes->dtype, dims, NULL)->data, codes->data, view_bytes(codes));
+    check_operand(&step, 1, QF_F32, SCALAR, &scale);
+    check_result(&step, 0, dtype, dims);
+    check_succeeds(&step);
+    memcpy(check_operand(to, operand, dtype, dims, NULL)->data, step.results[0].data, view_bytes(&step.results[0]));
+    check_finish(&step);
+}
+
+/* 29, 30: each scale is applied exactly once: FP8 operands give the bits of dequantise-then-attend, with unlike scales.
+ */
+static void fault_29_30_fp8_operands_equal_dequantised_ones(void **state) {
+    (void)state;
+    for (qf_dtype dtype = QF_F8E4M3FN; dtype <= QF_F8E5M2FNUZ; dtype++) {
+        const site at = {8, 2, 7, 100, 40, dtype, 0.25, 0.5, 2.0, 1};
+        kernel_test direct, unfused;
+        start_site(&direct, &at, 31, QF_F32);
+        check_result(&direct, 1, QF_F32, SHAPE(1, 8, 7));
+        check_threads_agree(&direct);
+        check_start(&unfused, QF_OP_attention);
+        unfused.attributes[QF_ATTR(attention, scale)] = direct.attributes[QF_ATTR(attention, scale)];
+        dequantise_into(&unfused, 0, &direct, QF_F32, at.q_scale);
+        dequantise_into(&unfused, 1, &direct, QF_F32, at.k_scale);
+        dequantise_into(&unfused, 2, &direct, QF_F32, at.v_scale);
+        check_result(&unfused, 0, QF_F32, SHAPE(1, 8, 7, 40));
+        check_result(&unfused, 1, QF_F32, SHAPE(1, 8, 7));
+        check_succeeds(&unfused);
+        for (int i = 0; i < 2; i++)
+            assert_memory_equal(direct.results[i].data, unfused.results[i].data, view_bytes(&direct.results[i]));
+        /* A scale that is twice as large must show, for each operand. */
+        for (uint32_t scale = QF_IN(attention, q_scale); scale <= QF_IN(attention, v_scale); scale++) {
+            if (scale == QF_IN(attention, p_scale)) continue;
+            float doubled = 2 * qf_load_f32(QF_F32, direct.operands[scale].data, 0), before = doubled / 2;
+            qf_store_f32(QF_F32, direct.operands[scale].data, 0, doubled, true);
+            check_succeeds(&direct);
+            assert_memory_not_equal(direct.results[0].data, unfused.results[0].data, view_bytes(&direct.results[0]));
+            if (scale == QF_IN(attention, v_scale)) /* twice the value scale, twice the result, exactly */
+                for (int64_t i = 0; i < view_count(&direct.results[0]); i++)
+                    assert_true(result_at(&direct, 0, i) == 2 * result_at(&unfused, 0, i));
+            qf_store_f32(QF_F32, direct.operands[scale].data, 0, before, true);
+        }
+        check_finish(&direct);
+        check_finish(&unfused);
+    }
+}
+
+static void scales_may_differ_by_kv_head(void **state) {
+    (void)state;
+    const site at = {4, 2, 3, 20, 16, QF_F8E4M3FN, 1, 1, 1, 1};
+    kernel_test both, one;
+    const double k_scales[] = {0.5, 2}, v_scales[] = {3, 0.125}, q_scales[] = {0.25, 1};
+    start_site(&both, &at, 32, QF_F32);
+    check_operand(&both, QF_IN(attention, q_scale), QF_F32, SHAPE(2), q_scales);
+    check_operand(&both, QF_IN(attention, k_scale), QF_F32, SHAPE(2), k_scales);
+    check_operand(&both, QF_IN(attention, v_scale), QF_F32, SHAPE(2), v_scales);
+    check_succeeds(&both);
+    for (int64_t head = 0; head < 2; head++) {
+        start_site(&one, &at, 32, QF_F32);
+        check_operand(&one, QF_IN(attention, q_scale), QF_F32, SCALAR, &q_scales[head]);
+        check_operand(&one, QF_IN(attention, k_scale), QF_F32, SCALAR, &k_scales[head]);
+        check_operand(&one, QF_IN(attention, v_scale), QF_F32, SCALAR, &v_scales[head]);
+        check_succeeds(&one);
+        size_t half = view_bytes(&one.results[0]) / 2;
+        assert_memory_equal((char *)one.results[0].data + head * half, (char *)both.results[0].data + head * half,
+                            half);
+        check_finish(&one);
+    }
+    check_finish(&both);
+}
+
+/* 34, and the other way round for q: a scale beside a q that is not FP8 is not applied. */
+static void fault_34_42_scales_stand_where_codes_are(void **state) {
+    (void)state;
+    for (uint32_t scale = QF_IN(attention, q_scale); scale <= QF_IN(attention, v_scale); scale++) {
+        const site at = {2, 1, 1, 3, 8, QF_F8E4M3FN, 1, 1, 1, 1};
+        kernel_test test;
+        if (scale == QF_IN(attention, p_scale)) continue;
+        start_site(&test, &at, 33, QF_F32);
+        free(test.operands[scale].data);
+        test.operands[scale] = (qf_view){0};
+        check_refuses(&test, "a scale beside");
+    }
+    kernel_test without, with;
+    start_site(&without, &plain, 34, QF_F32);
+    start_site(&with, &plain, 34, QF_F32);
+    check_operand(&with, QF_IN(attention, q_scale), QF_F32, SCALAR, NUMBERS(16));
+    check_succeeds(&without);
+    check_succeeds(&with);
+    assert_memory_equal(without.results[0].data, with.results[0].data, view_bytes(&with.results[0]));
+    check_finish(&without);
+    check_finish(&with);
+    kernel_test test;
+    start_site(&test, &plain, 34, QF_F8E4M3FN);
+    check_refuses(&test, "out_scale");
+    /* bf16 q beside FP8 keys and values is legal. */
+    const site mixed = {4, 2, 3, 20, 16, QF_F8E4M3FN, 0.5, 0.25, 2, 1};
+    start_site(&test, &mixed, 35, QF_F32);
+    dequantise_into(&test, 0, &test, QF_BF16, 0.5);
+    free(test.operands[QF_IN(attention, q_scale)].data);
+    test.operands[QF_IN(attention, q_scale)] = (qf_view){0};
+    start_site(&with, &mixed, 35, QF_F32);
+    check_succeeds(&test);
+    check_succeeds(&with);
+    assert_memory_equal(test.results[0].data, with.results[0].data, view_bytes(&with.results[0]));
+    check_finish(&test);
+    check_finish(&with);
+}
+
+/* Class exact: an FP8 result is the plain result (in `via`, or f32) followed by quantize, bit for bit. 56: one rounding
+ * without via. */
+static void fault_56_the_result_is_attention_then_quantize(void **state) {
+    (void)state;
+    const qf_dtype vias[] = {QF_DTYPE_NONE, QF_BF16, QF_F16}, computes[] = {QF_F32, QF_BF16, QF_F16};
+    int differs = 0;
+    for (int i = 0; i < 27; i++) {
+        qf_dtype via = vias[i % 3], compute = computes[i / 3 % 3], middle = via == QF_DTYPE_NONE ? QF_F32 : via;
+        int64_t mode = i / 9;
+        const double scale = 0.0031;
+        kernel_test fused, attend, quantise;
+        start_site(&fused, &plain, 36, QF_F8E4M3FN);
+        fused.attributes[QF_ATTR(attention, out_mode)].integer = mode;
+        fused.attributes[QF_ATTR(attention, out_compute)].integer = compute;
+        fused.attributes[QF_ATTR(attention, via)].integer = via;
+        check_operand(&fused, QF_IN(attention, out_scale), QF_F32, SHAPE(1), &scale);
+        start_site(&attend, &plain, 36, middle);
+        check_succeeds(&fused);
+        check_succeeds(&attend);
+        check_start(&quantise, QF_OP_quantize);
+        quantise.attributes[QF_ATTR(quantize, mode)].integer = mode;
+        quantise.attributes[QF_ATTR(quantize, compute)].integer = compute;
+        memcpy(check_operand(&quantise, 0, middle, SHAPE(1, 4, 5, 32), NULL)->data, attend.results[0].data,
+               view_bytes(&attend.results[0]));
+        check_operand(&quantise, 1, QF_F32, SHAPE(1), &scale);
+        check_result(&quantise, 0, QF_F8E4M3FN, SHAPE(1, 4, 5, 32));
+        check_succeeds(&quantise);
+        assert_memory_equal(fused.results[0].data, quantise.results[0].data, view_bytes(&fused.results[0]));
+        if (via == QF_BF16 && compute == QF_F32) {
+            fused.attributes[QF_ATTR(attention, via)].integer = QF_DTYPE_NONE;
+            check_succeeds(&fused);
+            differs += memcmp(fused.results[0].data, quantise.results[0].data, view_bytes(&fused.results[0])) != 0;
+        }
+        check_finish(&fused);
+        check_finish(&attend);
+        check_finish(&quantise);
+    }
+    assert_true(differs > 0);
+}
+
+/* --- P --- */
+
+/* p=graph is contract, softmax, quantize, dequantize, contract. One head and one row, so that a vector serves. */
+static void p_graph_is_the_decomposed_chain(void **state) {
+    (void)state;
+    for (int quantised = 0; quantised < 2; quantised++) {
+        random_state random = {41};
+        const double p_scale = 1 / 448.0;
+        kernel_test step, fused;
+        static float scores[200], p[200];
+        check_start(&fused, QF_OP_attention);
+        fused.attributes[QF_ATTR(attention, scale)].number = 0.25;
+        fused.attributes[QF_ATTR(attention, p)].integer = quantised ? QF_VALUE_graph : QF_VALUE_none;
+        const qf_view *q = check_random_operand(&fused, 0, QF_F32, SHAPE(1, 1, 1, 70), &random, 1, 0);
+        const qf_view *k = check_random_operand(&fused, 1, QF_F32, SHAPE(1, 1, 200, 70), &random, 1, 0);
+        const qf_view *v = check_random_operand(&fused, 2, QF_F32, SHAPE(1, 1, 200, 30), &random, 1, 0.25);
+        if (quantised) check_operand(&fused, QF_IN(attention, p_scale), QF_F32, SCALAR, &p_scale);
+        check_result(&fused, 0, QF_F32, SHAPE(1, 1, 1, 30));
+        check_succeeds(&fused);
+
+        check_start(&step, QF_OP_contract);
+        step.attributes[0].string = "bhtd,bhsd->bhts";
+        memcpy(check_operand(&step, 0, QF_F32, SHAPE(1, 1, 1, 70), NULL)->data, q->data, view_bytes(q));
+        memcpy(check_operand(&step, 1, QF_F32, SHAPE(1, 1, 200, 70), NULL)->data, k->data, view_bytes(k));
+        check_result(&step, 0, QF_F32, SHAPE(1, 1, 1, 200));
+        check_succeeds(&step);
+        memcpy(scores, step.results[0].data, sizeof scores);
+        check_finish(&step);
+        for (int i = 0; i < 200; i++) scores[i] *= 0.25f;
+        check_start(&step, QF_OP_softmax);
+        step.attributes[0].integer = 0;
+        memcpy(check_operand(&step, 0, QF_F32, SHAPE(200), NULL)->data, scores, sizeof scores);
+        check_result(&step, 0, QF_F32, SHAPE(200));
+        check_succeeds(&step);
+        memcpy(p, step.results[0].data, sizeof p);
+        check_finish(&step);
+        for (int i = 0; i < 200 && quantised; i++)
+            p[i] = qf_round_f32(QF_F8E4M3FN, p[i] / (float)p_scale, true) * (float)p_scale;
+        check_start(&step, QF_OP_contract);
+        step.attributes[0].string = "bhts,bhse->bhte";
+        memcpy(check_operand(&step, 0, QF_F32, SHAPE(1, 1, 1, 200), NULL)->data, p, sizeof p);
+        memcpy(check_operand(&step, 1, QF_F32, SHAPE(1, 1, 200, 30), NULL)->data, v->data, view_bytes(v));
+        check_result(&step, 0, QF_F32, SHAPE(1, 1, 1, 30));
+        check_succeeds(&step);
+        assert_memory_equal(step.results[0].data, fused.results[0].data, view_bytes(&step.results[0]));
+        check_finish(&step);
+        check_finish(&fused);
+    }
+}
+
+/* p=kernel, emulated in f64 with the roundings that docs/numerics.md states; sinks join the divisor unrounded. */
+static void p_kernel_is_the_documented_emulation(void **state) {
+    (void)state;
+    for (int with_sink = 0; with_sink < 2; with_sink++) {
+        kernel_test test;
+        const site at = {2, 1, 3, 300, 64, QF_F32, 1, 1, 1, 2};
+        const double sinks[] = {4, -1};
+        start_site(&test, &at, 42, QF_F32);
+        test.attributes[QF_ATTR(attention, p)].integer = QF_VALUE_kernel;
+        if (with_sink) check_operand(&test, QF_IN(attention, sinks), QF_F32, SHAPE(2), sinks);
+        check_result(&test, 1, QF_F32, SHAPE(1, 2, 3));
+        check_threads_agree(&test);
+        for (int64_t row = 0; row < 6; row++) {
+            double scores[300], most = -INFINITY, sum = 0, exact = with_sink ? exp(sinks[row / 3]) : 0;
+            for (int64_t s = 0; s < 300; s++) {
+                scores[s] = 0;
+                for (int64_t i = 0; i < 64; i++)
+                    scores[s] += qf_load_f64(QF_F32, test.operands[0].data, row * 64 + i) *
+                                 qf_load_f64(QF_F32, test.operands[1].data, s * 64 + i);
+                scores[s] *= 0.125;
+                exact += exp(scores[s]);
+                most = fmax(most, scores[s] / log(2));
+            }
+            double reference = ceil(most), out[64] = {0};
+            for (int64_t s = 0; s < 300; s++) {
+                double p =
+                    qf_decode(QF_F8E4M3FN, qf_encode_f64(QF_F8E4M3FN, exp2(scores[s] / log(2) - reference + 8), true));
+                sum += p;
+                for (int64_t e = 0; e < 64; e++) out[e] += p * qf_load_f64(QF_F32, test.operands[2].data, s * 64 + e);
+            }
+            if (with_sink) sum += exp2(sinks[row / 3] / log(2) - reference + 8);
+            for (int64_t e = 0; e < 64; e++)
+                assert_true(fabs(result_at(&test, 0, row * 64 + e) - out[e] / sum) < 2e-3 * (1 + fabs(out[e] / sum)));
+            assert_true(fabs(result_at(&test, 1, row) - log(exact)) < 0.03);
+        }
+        check_finish(&test);
+    }
+}
+
+/* 38: a scale of P is not what the maximum cancels: another p_scale gives another histogram of P, hence another result.
+ */
+static void fault_38_the_scale_of_p_matters(void **state) {
+    (void)state;
+    kernel_test test;
+    double before[4 * 5 * 32];
+    start_site(&test, &plain, 43, QF_F32);
+    test.attributes[QF_ATTR(attention, p)].integer = QF_VALUE_graph;
+    check_operand(&test, QF_IN(attention, p_scale), QF_F32, SCALAR, NUMBERS(1 / 448.0));
+    check_succeeds(&test);
+    for (int i = 0; i < 4 * 5 * 32; i++) before[i] = result_at(&test, 0, i);
+    check_operand(&test, QF_IN(attention, p_scale), QF_F32, SCALAR, NUMBERS(1));
+    check_succeeds(&test);
+    int differs = 0;
+    for (int i = 0; i < 4 * 5 * 32; i++) differs += before[i] != result_at(&test, 0, i);
+    assert_true(differs > 600);
+    check_finish(&test);
+}
+
+/* 50: V of one value gives that value at any length, for every P. */
+static void fault_50_long_context_has_no_bias(void **state) {
+    (void)state;
+    for (int64_t p = QF_VALUE_none; p <= QF_VALUE_kernel; p += 2) {
+        for (int64_t keys = 1024; keys <= 131072; keys *= 128) {
+            random_state random = {44};
+            kernel_test test;
+            check_start(&test, QF_OP_attention);
+            test.attributes[QF_ATTR(attention, scale)].number = 0.5;
+            test.attributes[QF_ATTR(attention, p)].integer = p;
+            check_random_operand(&test, 0, QF_F32, SHAPE(1, 1, 1, 4), &random, 1, 0);
+            check_random_operand(&test, 1, QF_F32, SHAPE(1, 1, keys, 4), &random, 0.5, 0);
+            qf_view *v = check_operand(&test, 2, QF_F32, SHAPE(1, 1, keys, 1), NULL);
+            for (int64_t i = 0; i < keys; i++) qf_store_f32(QF_F32, v->data, i, 1.0f, true);
+            check_result(&test, 0, QF_F32, SHAPE(1, 1, 1, 1));
+            check_succeeds(&test);
+            assert_true(fabs(result_at(&test, 0, 0) - 1) < 1e-4);
+            check_finish(&test);
+        }
+    }
+}
+
+/* --- odd rows --- */
+
+/* 71: keys that all carry a finite lowest value are averaged; -inf is an empty row. 63: which gives what empty_row
+ * says. */
+static void fault_63_71_finite_masks_never_mask(void **state) {
+    (void)state;
+    const double masks[] = {-3.4028234663852886e38, -1e30, -2.38e38, -INFINITY};
+    for (int m = 0; m < 4; m++) {
+        for (int64_t empty = QF_VALUE_zero; empty <= QF_VALUE_nan; empty++) {
+            kernel_test test;
+            check_start(&test, QF_OP_attention);
+            test.attributes[QF_ATTR(attention, scale)].number = 1;
+            test.attributes[QF_ATTR(attention, empty_row)].integer = empty;
+            check_operand(&test, 0, QF_F32, SHAPE(1, 1, 1, 1), NUMBERS(1));
+            check_operand(&test, 1, QF_F32, SHAPE(1, 1, 4, 1), NUMBERS(1, 2, 3, 4));
+            check_operand(&test, 2, QF_F32, SHAPE(1, 1, 4, 1), NUMBERS(1, 2, 3, 6));
+            check_operand(&test, QF_IN(attention, bias), QF_F32, SHAPE(1), &masks[m]);
+            check_result(&test, 0, QF_F32, SHAPE(1, 1, 1, 1));
+            check_gives(&test, m < 3 ? NUMBERS(3) : empty == QF_VALUE_nan ? NUMBERS(NAN) : NUMBERS(0), 1e-6);
+        }
+    }
+}
+
+/* 49: a cap small enough to matter, against the formula; and before the mask. */
+static void fault_49_the_soft_cap_counts(void **state) {
+    (void)state;
+    kernel_test test;
+    double a = 2 * tanh(5 / 2.0), b = 2 * tanh(1 / 2.0), c = 2 * tanh(100 / 2.0);
+    check_start(&test, QF_OP_attention);
+    test.attributes[QF_ATTR(attention, scale)].number = 1;
+    test.attributes[QF_ATTR(attention, softcap)].number = 2;
+    check_operand(&test, 0, QF_F32, SHAPE(1, 1, 1, 1), NUMBERS(1));
+    check_operand(&test, 1, QF_F32, SHAPE(1, 1, 3, 1), NUMBERS(5, 1, 100));
+    check_operand(&test, 2, QF_F32, SHAPE(1, 1, 3, 1), NUMBERS(1, 10, 100));
+    check_operand(&test, QF_IN(attention, bias), QF_F32, SHAPE(3), NUMBERS(0, 0, -1));
+    check_result(&test, 0, QF_F32, SHAPE(1, 1, 1, 1));
+    c -= 1;
+    check_gives(&test, NUMBERS((exp(a) + 10 * exp(b) + 100 * exp(c)) / (exp(a) + exp(b) + exp(c))), 1e-5);
+}
+
+/* 51, 57: NaN in masked keys and values, and poisoned results, leave no trace. */
+static void fault_51_57_hidden_keys_may_be_nan(void **state) {
+    (void)state;
+    for (int64_t p = QF_VALUE_none; p <= QF_VALUE_kernel; p++) {
+        kernel_test clean, dirty;
+        for (int poisoned = 0; poisoned < 2; poisoned++) {
+            kernel_test *test = poisoned ? &dirty : &clean;
+            start_site(test, &plain, 45, QF_F32);
+            test->attributes[QF_ATTR(attention, p)].integer = p;
+            if (p == QF_VALUE_graph) check_operand(test, QF_IN(attention, p_scale), QF_F32, SCALAR, NUMBERS(0.01));
+            qf_view *mask = check_operand(test, QF_IN(attention, mask), QF_I1, SHAPE(5, 130), NULL);
+            for (int64_t i = 0; i < 650; i++) qf_store_i64(QF_I1, mask->data, i, i % 130 % 7 != 3);
+            for (int64_t s = 3; poisoned && s < 130; s += 7)
+                for (int64_t i = 0; i < 32; i++)
+                    for (int64_t g = 0; g < 2; g++)
+                        for (uint32_t operand = 1; operand <= 2; operand++)
+                            qf_store_f32(QF_F32, test->operands[operand].data, (g * 130 + s) * 32 + i,
+                                         i % 2 ? NAN : INFINITY, true);
+            check_threads_agree(test);
+        }
+        assert_memory_equal(clean.results[0].data, dirty.results[0].data, view_bytes(&clean.results[0]));
+        check_finish(&clean);
+        check_finish(&dirty);
+    }
+}
+
+/* 46, 53, 54, 59: size-1 heads and rows, no keys at all, few rows over many keys, unusual head dims. */
+static void fault_46_53_54_59_odd_sizes(void **state) {
+    (void)state;
+    const int64_t depths[] = {1, 80, 96, 112, 192, 200};
+    for (int i = 0; i < 6; i++) {
+        const site at = {8, 1, 4, 4096 / 16, depths[i], QF_F32, 1, 1, 1, 1};
+        kernel_test test;
+        start_site(&test, &at, 46, QF_F32);
+        test.attributes[QF_ATTR(attention, causal)].integer = 1;
+        check_threads_agree(&test);
+        /* Row 0 of 4 over 256 keys stands at key 252: its value for key 255 does not count. */
+        kernel_test cut;
+        start_site(&cut, &at, 46, QF_F32);
+        check_operand(&cut, QF_IN(attention, kv_lens), QF_I32, SHAPE(1), NUMBERS(253));
+        check_succeeds(&cut);
+        for (int64_t e = 0; e < depths[i]; e++) assert_true(result_at(&test, 0, e) == result_at(&cut, 0, e));
+        check_finish(&test);
+        check_finish(&cut);
+    }
+    kernel_test test;
+    const site none = {2, 1, 3, 0, 8, QF_F32, 1, 1, 1, 1};
+    start_site(&test, &none, 47, QF_F32);
+    check_result(&test, 1, QF_F32, SHAPE(1, 2, 3));
+    check_succeeds(&test);
+    for (int i = 0; i < 48; i++) assert_true(result_at(&test, 0, i) == 0);
+    for (int i = 0; i < 6; i++) assert_true(result_at(&test, 1, i) == -INFINITY);
+    check_finish(&test);
+}
+
+/* 52: windows over lengths around block edges end, and equal the mask they stand for. */
+static void fault_52_72_windows_equal_their_masks(void **state) {
+    (void)state;
+    for (int64_t keys = 1; keys <= 300; keys += keys < 10 || (keys > 60 && keys < 70) || keys > 250 ? 1 : 13) {
+        for (int64_t window = 0; window <= 8; window += 4) {
+            const site at = {2, 2, 1 + keys % 5, keys, 8, QF_F32, 1, 1, 1, 1};
+            kernel_test by_window, by_mask;
+            start_site(&by_window, &at, 48, QF_F32);
+            by_window.attributes[QF_ATTR(attention, causal)].integer = 1;
+            by_window.attributes[QF_ATTR(attention, window_left)].integer = window;
+            start_site(&by_mask, &at, 48, QF_F32);
+            qf_view *mask = check_operand(&by_mask, QF_IN(attention, mask), QF_I1, SHAPE(at.rows, keys), NULL);
+            for (int64_t t = 0; t < at.rows; t++)
+                for (int64_t s = 0; s < keys; s++) {
+                    int64_t position = t + keys - at.rows;
+                    qf_store_i64(QF_I1, mask->data, t * keys + s, s <= position && s >= position - window);
+                }
+            check_succeeds(&by_window);
+            check_succeeds(&by_mask);
+            assert_memory_equal(by_window.results[0].data, by_mask.results[0].data, view_bytes(&by_mask.results[0]));
+            check_finish(&by_window);
+            check_finish(&by_mask);
+        }
+    }
+}
+
+static void values_out_of_range_are_refused(void **state) {
+    (void)state;
+    const double lengths[] = {-1, 131};
+    for (int i = 0; i < 2; i++) {
+        kernel_test test;
+        start_site(&test, &plain, 49, QF_F32);
+        check_operand(&test, QF_IN(attention, kv_lens), QF_I32, SHAPE(1), &lengths[i]);
+        check_refuses(&test, "kv_lens[0] is");
+    }
+    const double starts[][3] = {{0, 3, 2}, {-1, 1, 2}, {0, 1, 99}};
+    const double tables[][4] = {{0, 1, 2, 3}, {0, 4, 0, 0}, {-1, 0, 0, 0}, {0, 0, 2147483647.0, 0}};
+    for (int i = 0; i < 7; i++) {
+        kernel_test test;
+        check_start(&test, QF_OP_paged_attention);
+        check_operand(&test, 0, QF_F32, SHAPE(3, 1, 2), NUMBERS(1, 2, 3, 4, 5, 6));
+        for (uint32_t cache = 1; cache <= 2; cache++)
+            check_operand(&test, cache, QF_F32, SHAPE(4, 2, 1, 2),
+                          NUMBERS(1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7));
+        check_operand(&test, QF_IN(paged_attention, block_table), QF_I32, SHAPE(2, 2), tables[i < 3 ? 0 : i - 3]);
+        check_operand(&test, QF_IN(paged_attention, kv_lens), QF_I32, SHAPE(2), NUMBERS(3, 4));
+        check_operand(&test, QF_IN(paged_attention, q_start), QF_I32, SHAPE(3), i < 3 ? starts[i] : NUMBERS(0, 1, 3));
+        check_result(&test, 0, QF_F32, SHAPE(3, 1, 2));
+        if (i == 3) {
+            check_succeeds(&test);
+            check_finish(&test);
+        } else {
+            check_refuses(&test, i < 3 ? "q_start[" : "block_table[");
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fault_29_30_fp8_operands_equal_dequantised_ones),
+        cmocka_unit_test(scales_may_differ_by_kv_head),
+        cmocka_unit_test(fault_34_42_scales_stand_where_codes_are),
+        cmocka_unit_test(fault_56_the_result_is_attention_then_quantize),
+        cmocka_unit_test(p_graph_is_the_decomposed_chain),
+        cmocka_unit_test(p_kernel_is_the_documented_emulation),
+        cmocka_unit_test(fault_38_the_scale_of_p_matters),
+        cmocka_unit_test(fault_50_long_context_has_no_bias),
+        cmocka_unit_test(fault_63_71_finite_masks_never_mask),
+        cmocka_unit_test(fault_49_the_soft_cap_counts),
+        cmocka_unit_test(fault_51_57_hidden_keys_may_be_nan),
+        cmocka_unit_test(fault_46_53_54_59_odd_sizes),
+        cmocka_unit_test(fault_52_72_windows_equal_their_masks),
+        cmocka_unit_test(values_out_of_range_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
