@@ -201,12 +201,31 @@ static void depth_and_count_limits(void **unused) {
     check_destroy(context, &state);
 }
 
+/* The first example of docs/ir.md is a graph. */
+static void the_example_of_the_manual_reads(void **unused) {
+    (void)unused;
+    static char manual[1 << 16];
+    FILE *file = fopen(QF_SOURCE_DIR "/docs/ir.md", "rb");
+    assert_non_null(file);
+    manual[fread(manual, 1, sizeof manual - 1, file)] = '\0';
+    (void)fclose(file);
+    char *start = strstr(manual, "```\n"), *end = start ? strstr(start + 4, "```") : NULL;
+    assert_non_null(end);
+    check_state state;
+    qf_context *context = check_context(&state);
+    qf_graph *graph = qf_graph_parse(context, (qf_text){start + 4, (size_t)(end - start) - 4}, "ir.md");
+    assert_string_equal(state.messages, "");
+    assert_non_null(graph);
+    qf_graph_destroy(graph);
+    check_destroy(context, &state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention_round_trip),    cmocka_unit_test(names_locations_and_opaque_ops),
         cmocka_unit_test(literals_round_trip),     cmocka_unit_test(all_codes_round_trip),
         cmocka_unit_test(equal_names_get_numbers), cmocka_unit_test(several_faults_are_reported),
-        cmocka_unit_test(depth_and_count_limits),
+        cmocka_unit_test(depth_and_count_limits),  cmocka_unit_test(the_example_of_the_manual_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
