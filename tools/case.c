@@ -146,13 +146,40 @@ static bool run_unfused(case_state *state) {
 
 /* --- the fused graph --- */
 
+/* The attention came from the source op that `node` came from: its location is that op's, or fused from it. */
+static bool same_source(const qf_graph *graph, qf_node attention, qf_node node) {
+    qf_buffer whole = {.context = graph->context}, part = {.context = graph->context};
+    qf_location_print(&whole, graph, qf_node_at(graph, attention)->location);
+    qf_location_print(&part, graph, qf_node_at(graph, node)->location);
+    bool same = whole.size && part.size && strstr(whole.data, part.data);
+    qf_buffer_destroy(&whole);
+    qf_buffer_destroy(&part);
+    return same;
+}
+
+/* The operand is FP8, or the source op read a dequantised tensor and rotated it inside (packed QKV). */
+static bool passes_fp8(const qf_graph *graph, qf_node attention, uint32_t operand) {
+    qf_value value = qf_node_operand(graph, attention, operand);
+    if (qf_dtype_is_float8(qf_value_dtype(graph, value))) return true;
+    bool rotated = false;
+    for (;;) {
+        qf_node producer = qf_value_producer(graph, value);
+        qf_op op = qf_node_op(graph, producer);
+        if (op == QF_OP_dequantize)
+            return rotated && qf_dtype_is_float8(qf_value_dtype(graph, qf_node_operand(graph, producer, 0)));
+        bool inside = op == QF_OP_rope && same_source(graph, attention, producer);
+        if (!producer.id || (!inside && !qf_op_has_trait(op, QF_TRAIT_LAYOUT))) return false;
+        rotated |= inside;
+        value = qf_node_operand(graph, producer, 0);
+    }
+}
+
 static void count_inner(case_state *state, const qf_graph *graph, const qf_run *run) {
     static const char *const keys[] = {"fp8_q", "fp8_k", "fp8_v"};
     int64_t counts[3] = {0}, p = 0, s = 0;
     QF_FOR_EACH_NODE(graph, node) {
         if (qf_node_op(graph, node) != QF_OP_attention) continue;
-        for (uint32_t i = 0; i < 3; i++)
-            counts[i] += qf_dtype_is_float8(qf_value_dtype(graph, qf_node_operand(graph, node, i)));
+        for (uint32_t i = 0; i < 3; i++) counts[i] += passes_fp8(graph, node, i);
         p += qf_node_attribute(graph, node, QF_ATTR(attention, p))->integer != QF_VALUE_none;
     }
     for (uint32_t i = 0; i < qf_run_site_count(run); i++) {
