@@ -27,7 +27,7 @@ static void look_behind_quantise(qf_labelling *labels, const qf_pair *pair, qf_t
         if (qf_labelling_through_layout(labels, value, &axes, &source, &next)) {
             value = source;
             axes = next;
-            if (!qf_labelling_resolve_all(labels, &axes)) break;
+            if (!qf_labelling_resolve_all(labels, &axes) || !qf_labelling_resolve_all(labels, &best.axes)) break;
             if (atom_total(&axes) >= atom_total(&best.axes)) continue;
             best.value = value;
             best.axes = axes;

@@ -1,31 +1,652 @@
-/* Owns: tests of patterns/attention.h: the spellings that are raised, and what becomes of their parts. */
-#include "tests/patterns/raising.h"
+/* Owns: tests of patterns/attention.h: what becomes of the parts of an attention, and why others are refused. */
+#include <math.h>
 
-#define QKV        "%q: f32[B, 4, T, 8], %k: f32[B, 4, S, 8], %v: f32[B, 4, S, 16]"
-#define SCORES     "  %s = contract %q, %k {equation=\"bhtd,bhsd->bhts\"}\n"
-#define VALUES     "  %y = contract %p, %v {equation=\"bhts,bhsd->bhtd\"}\n"
-#define SOFTMAX(x) "  %p = softmax " x " {axis=3}\n"
+#include "tests/patterns/raising.h"
+#include "tests/patterns/spellings.h"
+
+#define ATTR(name)             QF_ATTR(attention, name)
+#define IN_(name)              QF_IN(attention, name)
+#define INTEGER(b, node, name) bench_integer((b), (node), ATTR(name))
+#define CAUSAL_SELECT          "  %c = less_equal %j, %i\n" NUMBER("f", "-inf") "  %l = where %c, %s, %f\n"
+
+static const char *const plain = SCORES "  %p = softmax %s {axis=3}\n" VALUES;
+
+static void expect_scale(const char *body, double scale) {
+    bench b;
+    raise_body(&b, QKV, body);
+    double found = raised_number(&b, raised(&b), ATTR(scale));
+    assert_true(found == scale && signbit(found) == signbit(scale));
+    bench_close(&b);
+}
+
+typedef struct limits {
+    bool causal, top_left;
+    int64_t left, right;
+    bool mask, bias;
+} limits;
+
+static void expect_limits(const char *inputs, const char *body, limits want) {
+    bench b;
+    raise_body(&b, inputs, body);
+    qf_node node = raised(&b);
+    limits found = {INTEGER(&b, node, causal) != 0,   INTEGER(&b, node, align) == QF_VALUE_top_left,
+                    INTEGER(&b, node, window_left),   INTEGER(&b, node, window_right),
+                    has_operand(&b, node, IN_(mask)), has_operand(&b, node, IN_(bias))};
+    bool same = found.causal == want.causal && found.top_left == want.top_left && found.left == want.left &&
+                found.right == want.right && found.mask == want.mask && found.bias == want.bias;
+    if (!same) {
+        bench_print(&b);
+        fail_msg("found causal=%d top_left=%d left=%d right=%d mask=%d bias=%d", found.causal, found.top_left,
+                 (int)found.left, (int)found.right, found.mask, found.bias);
+    }
+    bench_close(&b);
+}
+
+/* --- the plain form --- */
 
 static void plain_attention_is_raised(void **state) {
     (void)state;
     bench b;
-    raise_body(&b, QKV, SCORES SOFTMAX("%s") VALUES);
+    raise_open(&b, QKV, plain, "%y");
+    uint64_t tag = 0;
+    QF_FOR_EACH_NODE(b.graph, node)
+    if (qf_node_op(b.graph, node) == QF_OP_contract) tag = qf_node_at(b.graph, node)->tag;
+    raise_with(&b, QF_NUMERICS_ROUNDING);
     qf_node node = raised(&b);
-    assert_string_equal(operand_type(&b, node, QF_IN(attention, q)), "f32[B, 4, T, 8]");
-    assert_string_equal(operand_type(&b, node, QF_IN(attention, k)), "f32[B, 4, S, 8]");
-    assert_string_equal(operand_type(&b, node, QF_IN(attention, v)), "f32[B, 4, S, 16]");
-    assert_true(raised_number(&b, node, QF_ATTR(attention, scale)) == 1.0);
-    assert_false(bench_integer(&b, node, QF_ATTR(attention, causal)));
+    assert_string_equal(operand_type(&b, node, IN_(q)), "f32[B, 4, T, 8]");
+    assert_string_equal(operand_type(&b, node, IN_(k)), "f32[B, 4, S, 8]");
+    assert_string_equal(operand_type(&b, node, IN_(v)), "f32[B, 4, S, 6]");
+    assert_int_equal(qf_node_at(b.graph, node)->tag, tag);
+    assert_int_equal(b.graph->live_node_count, 2); /* the attention and the return */
     assert_int_equal(b.report.rewrite_count, 1);
     assert_int_equal(b.report.rewrites[0].numerics, QF_NUMERICS_ROUNDING);
-    /* only the attention and the return are left */
-    assert_int_equal(b.graph->live_node_count, 2);
+    qf_buffer text = {.context = b.context};
+    qf_location_print(&text, b.graph, qf_node_at(b.graph, node)->location);
+    assert_non_null(strstr(text.data, "fused<raise_attention>["));
+    qf_buffer_destroy(&text);
+    b.changed = false;
+    raise_with(&b, QF_NUMERICS_ROUNDING); /* and nothing twice */
+    assert_false(b.changed);
+    assert_int_equal(b.report.rewrite_count, 1);
     bench_close(&b);
+}
+
+static void exact_does_not_raise(void **state) {
+    (void)state;
+    bench b;
+    raise_open(&b, QKV, plain, "%y");
+    raise_with(&b, QF_NUMERICS_EXACT);
+    assert_false(b.changed);
+    assert_true(bench_missed(&b, QF_REASON_numerics_class));
+    bench_close(&b);
+}
+
+static void the_rewrite_limit_holds(void **state) {
+    (void)state;
+    bench b;
+    raise_open(&b, QKV, plain, "%y");
+    b.report.rewrite_limit = 0;
+    raise_with(&b, QF_NUMERICS_ROUNDING);
+    assert_int_equal(bench_count(&b, QF_OP_attention), 0);
+    assert_true(bench_missed(&b, QF_REASON_rewrite_limit));
+    bench_close(&b);
+}
+
+static void grouped_heads_read_each_kv_head_once(void **state) {
+    (void)state;
+    static const char *const names[] = {"grouped_expand", "grouped_gather",   "grouped_tiled",
+                                        "grouped_stack",  "five_dimensional", "fp8_repeated_before"};
+    for (size_t n = 0; n < QF_COUNT_OF(names); n++)
+        for (size_t i = 0; i < QF_COUNT_OF(spellings); i++) {
+            if (strcmp(spellings[i].name, names[n]) != 0) continue;
+            bench b;
+            raise_body(&b, spellings[i].inputs, spellings[i].body);
+            qf_node node = raised(&b);
+            qf_value k = qf_node_operand(b.graph, node, IN_(k)), v = qf_node_operand(b.graph, node, IN_(v));
+            assert_true(qf_dim_is(b.context, qf_value_dims(b.graph, k)[1], 2));
+            assert_true(qf_dim_is(b.context, qf_value_dims(b.graph, v)[1], 2));
+            assert_int_equal(
+                bench_count(&b, QF_OP_expand) + bench_count(&b, QF_OP_gather) + bench_count(&b, QF_OP_concat), 0);
+            bench_close(&b);
+        }
+}
+
+/* --- faults of scores --- */
+
+/* Equal nodes are merged before raising; then two softmaxes of one score matrix are one. */
+static void fault_7_duplicates_match(void **state) {
+    (void)state;
+    bench b;
+    raise_open(&b, QKV,
+               SCORES "  %s2 = contract %q, %k {equation=\"bhtd,bhsd->bhts\"}\n  %m = reduce_max %s2 {axes=[3]}\n"
+                      "  %x = sub %s, %m\n  %e = exp %x\n  %e2 = exp %x\n  %z = reduce_sum %e2 {axes=[3]}\n"
+                      "  %p = div %e, %z\n" VALUES,
+               "%y");
+    run_passes(&b, "cse,dce");
+    raise_with(&b, QF_NUMERICS_ROUNDING);
+    (void)raised(&b);
+    bench_close(&b);
+}
+
+static void fault_8_dims_of_one_meaning(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, "%q: f32[B, T, 32], %k: f32[B, T, 32], %v: f32[B, T, 32]",
+               "  %q4 = view %q {shape=[B, T, 4, 8]}\n  %k3 = view %k {shape=[B*T, 4, 8]}\n"
+               "  %k4 = view %k3 {shape=[B, T, 4, 8]}\n  %v2 = view %v {shape=[4*B*T, 8]}\n"
+               "  %v4 = view %v2 {shape=[B, T, 4, 8]}\n  %s = contract %q4, %k4 {equation=\"bthd,bshd->bhts\"}\n"
+               "  %p = softmax %s {axis=3}\n  %y = contract %p, %v4 {equation=\"bhts,bshd->bthd\"}\n");
+    assert_string_equal(operand_type(&b, raised(&b), IN_(k)), "f32[B, 4, T, 8]");
+    bench_close(&b);
+}
+
+static void fault_17_softmax_over_another_axis(void **state) {
+    (void)state;
+    char body[512];
+    for (int axis = 0; axis < 4; axis++) {
+        (void)snprintf(body, sizeof body, "%s  %%p = softmax %%s {axis=%d}\n%s", SCORES, axis, VALUES);
+        if (axis != 3) expect_reason(QKV, body, QF_REASON_softmax_axis);
+        (void)snprintf(body, sizeof body,
+                       "%s  %%e = exp %%s\n  %%z = reduce_sum %%e {axes=[%d]}\n  %%p = div %%e, %%z\n%s", SCORES, axis,
+                       VALUES);
+        if (axis != 3) expect_reason(QKV, body, QF_REASON_softmax_axis);
+    }
+}
+
+static void fault_18_scales_are_carried(void **state) {
+    (void)state;
+    expect_scale(SCORES NUMBER("c", "0.125") "  %l = mul %s, %c\n" SOFTMAX VALUES, 0.125);
+    expect_scale(SCORES NUMBER("c", "8.0") "  %l = mul %s, %c\n" SOFTMAX VALUES, 8.0);
+    expect_scale(SCORES NUMBER("c", "8.0") "  %l = div %s, %c\n" SOFTMAX VALUES, 0.125);
+    expect_scale(SCORES NUMBER("c", "-3.0") "  %l = mul %s, %c\n" SOFTMAX VALUES, -3.0);
+    expect_scale(SCORES NUMBER("c", "0.0") "  %l = mul %s, %c\n" SOFTMAX VALUES, 0.0);
+    expect_scale(SCORES NUMBER("c", "0.35") "  %l = mul %s, %c\n" SOFTMAX VALUES, (double)0.35f);
+    expect_scale(plain, 1.0);
+}
+
+static void a_scale_that_no_number_is_refused(void **state) {
+    (void)state;
+    expect_reason(QKV ", %c: f32[]", SCORES "  %l = mul %s, %c\n" SOFTMAX VALUES, QF_REASON_score_op);
+    expect_reason(QKV, SCORES NUMBER("c", "inf") "  %l = mul %s, %c\n" SOFTMAX VALUES, QF_REASON_score_op);
+}
+
+static void fault_19_either_order(void **state) {
+    (void)state;
+    limits bias = {false, false, -1, -1, false, true};
+    expect_limits(QKV ", %w: f32[4, T, S]", SCORES "  %l = add %w, %s\n" SOFTMAX VALUES, bias);
+    expect_limits(QKV ", %w: f32[4, T, S]", SCORES "  %l = add %s, %w\n" SOFTMAX VALUES, bias);
+    expect_scale(SCORES NUMBER("c", "0.5") "  %l = mul %c, %s\n" SOFTMAX VALUES, 0.5);
+}
+
+static void fault_20_causal_spellings(void **state) {
+    (void)state;
+    limits causal = {true, false, -1, -1, false, false};
+    const char *ends[] = {
+        INDICES("T", "T") CAUSAL_SELECT,
+        INDICES("T", "T") "  %c = less %i, %j\n" NUMBER("f", "-3.4028235e38") "  %l = where %c, %f, %s\n",
+        INDICES("T", "T") "  %c = greater_equal %i, %j\n" NUMBER("f", "-1e4")
+            NUMBER("z", "0.0") "  %a = where %c, %z, %f\n"
+                               "  %l = add %a, %s\n",
+        INDICES("T", "T") "  %c = greater_equal %i, %j\n  %x = cast %c {dtype=f32}\n" NUMBER("one", "1.0")
+            NUMBER("f", "-3.4028235e38") "  %n = sub %one, %x\n  %a = mul %n, %f\n  %l = add %s, %a\n",
+        NUMBER(
+            "f",
+            "-inf") "  %a = full %f {shape=[T, T]}\n  %u = triangle %a {upper=true, diagonal=1}\n  %l = add %s, %u\n",
+        "  %true = constant {value=i1[] true}\n  %a = full %true {shape=[T, T]}\n  %u = triangle %a\n" NUMBER(
+            "f", "-inf") "  %l = where %u, %s, %f\n",
+        /* a buffer of the longest length, sliced */
+        "  %b = constant {value=i1[4, 4] [true, false, false, false, true, true, false, false, true, true, true, "
+        "false, "
+        "true, true, true, true]}\n  %u = slice %b {starts=[0, 0], ends=[T, T], steps=[1, 1]}\n" NUMBER(
+            "f", "-inf") "  %l = where %u, %s, %f\n",
+    };
+    char body[2048];
+    for (size_t i = 0; i < QF_COUNT_OF(ends); i++) {
+        (void)snprintf(body, sizeof body, "%s%s%s", SCORES, ends[i], SOFTMAX VALUES);
+        expect_limits(SQUARE, body, causal);
+    }
+}
+
+static void fault_20_what_is_not_causal_stays_an_operand(void **state) {
+    (void)state;
+    limits mask = {false, false, -1, -1, true, false};
+    /* anti-causal */
+    expect_limits(SQUARE,
+                  SCORES INDICES("T", "T") "  %c = greater_equal %j, %i\n" NUMBER(
+                      "f", "-inf") "  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  (limits){false, false, 0, -1, false, false});
+    /* one element of a triangle is wrong */
+    expect_limits(
+        "%q: f32[B, 4, 4, 8], %k: f32[B, 4, 4, 8], %v: f32[B, 4, 4, 6]",
+        SCORES "  %b = constant {value=i1[4, 4] [true, false, false, false, true, true, false, false, false, true, "
+               "true, false, true, true, true, true]}\n" NUMBER("f", "-inf") "  %l = where %b, %s, %f\n" SOFTMAX VALUES,
+        mask);
+    /* every second key */
+    expect_limits(
+        SQUARE,
+        SCORES "  %i = iota {shape=[T, 1], step=2}\n  %j = iota {shape=[1, T], axis=1}\n" CAUSAL_SELECT SOFTMAX VALUES,
+        mask);
+    /* an unknown mask, also beside a causal one */
+    expect_limits(SQUARE ", %m: i1[B, 1, 1, T]",
+                  SCORES INDICES("T", "T") "  %c0 = less_equal %j, %i\n  %c = and %m, %c0\n" NUMBER(
+                      "f", "-inf") "  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  (limits){true, false, -1, -1, true, false});
+}
+
+static void alignments_are_told_apart(void **state) {
+    (void)state;
+    expect_limits(QKV, SCORES INDICES("T", "S") CAUSAL_SELECT SOFTMAX VALUES,
+                  (limits){true, true, -1, -1, false, false});
+    expect_limits(
+        CACHED,
+        SCORES
+        "  %i = iota {shape=[T, 1], start=past}\n  %j = iota {shape=[1, past + T], axis=1}\n" CAUSAL_SELECT SOFTMAX
+            VALUES,
+        (limits){true, false, -1, -1, false, false});
+    /* past keys are all visible: rows at position t + past + 1 */
+    expect_limits(
+        CACHED,
+        SCORES
+        "  %i = iota {shape=[T, 1], start=past + 2}\n  %j = iota {shape=[1, past + T], axis=1}\n" CAUSAL_SELECT SOFTMAX
+            VALUES,
+        (limits){false, false, -1, 2, false, false});
+}
+
+static void a_decode_step_has_no_rows(void **state) {
+    (void)state;
+    const char *inputs = "%q: f32[B, 4, 1, 8], %k: f32[B, 4, past + 1, 8], %v: f32[B, 4, past + 1, 6]";
+    expect_limits(
+        inputs,
+        SCORES
+        "  %i = iota {shape=[1, 1], start=past}\n  %j = iota {shape=[1, past + 1], axis=1}\n" CAUSAL_SELECT SOFTMAX
+            VALUES,
+        (limits){false, false, -1, -1, false, false});
+    expect_limits(inputs,
+                  SCORES "  %i = iota {shape=[1, 1], start=past - 4}\n  %j = iota {shape=[1, past + 1], axis=1}\n"
+                         "  %c = greater %j, %i\n" NUMBER("f", "-inf") "  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  (limits){false, false, 3, -1, false, false});
+}
+
+static void fault_72_a_window_stays_a_window(void **state) {
+    (void)state;
+    const char *inputs = "%q: f32[B, 4, 8, 8], %k: f32[B, 4, 8, 8], %v: f32[B, 4, 8, 6]";
+    const char *end = "  %c = less %d, %w\n" NUMBER("f", "-inf") "  %l = where %c, %s, %f\n" SOFTMAX VALUES;
+    char body[1024];
+    for (int window = 6; window <= 9; window++) {
+        (void)snprintf(body, sizeof body, "%s  %%w = symbolic {values=[%d], shape=[]}\n%s",
+                       SCORES INDICES("T", "T") "  %d = sub %i, %j\n", window, end);
+        expect_limits(SQUARE, body, (limits){false, false, window - 1, -1, false, false});
+    }
+    /* with eight keys a window of eight hides nothing, whatever is sampled; one of seven does */
+    (void)snprintf(body, sizeof body, "%s  %%w = symbolic {values=[7], shape=[]}\n%s",
+                   SCORES INDICES("8", "8") "  %d = sub %i, %j\n", end);
+    expect_limits(inputs, body, (limits){false, false, 6, -1, false, false});
+}
+
+static void fault_71_finite_fills_mask_only_safe_rows(void **state) {
+    (void)state;
+    limits bias = {false, false, -1, -1, false, true};
+    /* without T <= S a row may lose every key; then all weigh the same, and none is masked */
+    expect_limits(QKV,
+                  SCORES "  %i = iota {shape=[T, 1], start=S - T}\n  %j = iota {shape=[1, S], axis=1}\n  %c = "
+                         "less_equal %j, %i\n" NUMBER("f", "-3.4028235e38") "  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  bias);
+    /* an unknown mask beside the causal one */
+    expect_limits(SQUARE ", %m: i1[B, 1, 1, T]",
+                  SCORES INDICES("T", "T") "  %c0 = less_equal %j, %i\n  %c = and %m, %c0\n" NUMBER(
+                      "f", "-3.4028235e38") "  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  bias);
+    expect_limits(SQUARE ", %m: i1[B, 1, 1, T]",
+                  SCORES INDICES("T", "T") "  %c0 = less_equal %j, %i\n  %c = and %m, %c0\n" NUMBER(
+                      "f", "-inf") "  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  (limits){true, false, -1, -1, true, false});
+}
+
+static void empty_rows_are_nan_unless_guarded(void **state) {
+    (void)state;
+    const char *masked =
+        SCORES NUMBER("f", "-inf") NUMBER("z", "0.0") "  %l = where %m, %s, %f\n  %p0 = softmax %l {axis=3}\n";
+    char body[1024];
+    bench b;
+    (void)snprintf(body, sizeof body, "%s  %%p = copy %%p0\n%s", masked, VALUES);
+    raise_body(&b, QKV ", %m: i1[B, 1, T, S]", body);
+    assert_int_equal(INTEGER(&b, raised(&b), empty_row), QF_VALUE_nan);
+    bench_close(&b);
+    (void)snprintf(body, sizeof body, "%s  %%g = is_nan %%p0\n  %%n = not %%g\n  %%p = where %%n, %%p0, %%z\n%s",
+                   masked, VALUES);
+    raise_body(&b, QKV ", %m: i1[B, 1, T, S]", body);
+    assert_int_equal(INTEGER(&b, raised(&b), empty_row), QF_VALUE_zero);
+    bench_close(&b);
+    raise_body(&b, QKV, plain);
+    assert_int_equal(INTEGER(&b, raised(&b), empty_row), QF_VALUE_zero);
+    bench_close(&b);
+}
+
+static void soft_caps_have_their_scale(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, QKV,
+               SCORES NUMBER("c", "0.25")
+                   NUMBER("h", "4.0") "  %s1 = mul %s, %c\n  %s2 = div %s1, %h\n  %s3 = tanh %s2\n"
+                                      "  %l = mul %h, %s3\n" SOFTMAX VALUES);
+    qf_node node = raised(&b);
+    assert_true(raised_number(&b, node, ATTR(scale)) == 0.25);
+    assert_true(raised_number(&b, node, ATTR(softcap)) == 4.0);
+    bench_close(&b);
+}
+
+/* --- faults of the graph around --- */
+
+static void fault_23_other_ranks(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, "%q: f32[A, B, C, 4, T, 8], %k: f32[A, B, C, 4, S, 8], %v: f32[A, B, C, 4, S, 6]",
+               "  %kt = permute %k {order=[0, 1, 2, 3, 5, 4]}\n  %s = matmul %q, %kt\n  %p = softmax %s {axis=5}\n"
+               "  %y = matmul %p, %v\n");
+    (void)raised(&b);
+    bench_close(&b);
+    /* rank 1: no rows, no batch, one query */
+    raise_body(&b, "%q: f32[8], %k: f32[S, 8], %v: f32[S, 6]",
+               "  %s = matmul %k, %q\n  %p = softmax %s {axis=0}\n  %y = matmul %p, %v\n");
+    assert_string_equal(operand_type(&b, raised(&b), IN_(q)), "f32[1, 1, 1, 8]");
+    bench_close(&b);
+}
+
+static void expect_kept(const char *body, const char *outputs, qf_reason reason) {
+    bench b;
+    raise_open(&b, QKV, body, outputs);
+    raise_with(&b, QF_NUMERICS_ROUNDING);
+    assert_int_equal(bench_count(&b, QF_OP_attention), 0);
+    assert_int_equal(b.report.miss_count, 1);
+    assert_string_equal(qf_reason_code(b.report.misses[0].reason), qf_reason_code(reason));
+    bench_close(&b);
+}
+
+static void fault_24_weights_that_are_returned_stay(void **state) {
+    (void)state;
+    expect_kept(plain, "%y, %p", QF_REASON_graph_output);
+    expect_kept(plain, "%y, %s", QF_REASON_graph_output);
+    expect_kept(SCORES "  %p = softmax %s {axis=3}\n" VALUES "  %z = reduce_max %p {axes=[3]}\n", "%y, %z",
+                QF_REASON_scores_used_twice);
+    /* the result itself may be an output and have other users */
+    bench b;
+    raise_open(&b, QKV, SCORES "  %p = softmax %s {axis=3}\n" VALUES "  %z = neg %y\n", "%y, %z");
+    raise_with(&b, QF_NUMERICS_ROUNDING);
+    (void)raised(&b);
+    bench_close(&b);
+}
+
+static void dead_users_do_not_count(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, QKV, SCORES "  %p = softmax %s {axis=3}\n  %dead = neg %p\n" VALUES);
+    assert_int_equal(bench_count(&b, QF_OP_attention), 1);
+    bench_close(&b);
+}
+
+static void fault_66_frozen_masks_follow_their_guard(void **state) {
+    (void)state;
+    const char *inputs = "%q: f32[B, 4, 16, 8], %k: f32[B, 4, 16, 8], %v: f32[B, 4, 16, 6]";
+    expect_limits(inputs, SCORES INDICES("16", "16") CAUSAL_SELECT SOFTMAX VALUES,
+                  (limits){true, false, -1, -1, false, false});
+}
+
+static void fault_67_repeats_before_the_pair(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, GROUPED ", %sk: f32[], %sv: f32[]",
+               REPEAT("k", "8") REPEAT("v", "6") PAIR("k3", "k4", "sk")
+                   PAIR("v3", "v4", "sv") "  %s = contract %q, %k4 {equation=\"bhtd,bhsd->bhts\"}\n  %p = softmax %s "
+                                          "{axis=3}\n  %y = matmul %p, %v4\n");
+    qf_node node = raised(&b);
+    assert_string_equal(operand_type(&b, node, IN_(q)), "f32[B, 4, T, 8]");
+    assert_string_equal(operand_type(&b, node, IN_(k)), "f8E4M3FN[B, 2, S, 8]");
+    assert_string_equal(operand_type(&b, node, IN_(v)), "f8E4M3FN[B, 2, S, 6]");
+    assert_int_equal(bench_count(&b, QF_OP_quantize), 2);
+    assert_int_equal(bench_count(&b, QF_OP_expand), 0);
+    bench_close(&b);
+}
+
+static void fault_73_constant_keys_are_no_attention(void **state) {
+    (void)state;
+    expect_reason("%x: f32[B, T, 8]",
+                  "  %w1 = parameter {name=\"w1\"} : f32[8, 64]\n  %w2 = parameter {name=\"w2\"} : f32[64, 8]\n  %s = "
+                  "matmul %x, %w1\n"
+                  "  %p = softmax %s {axis=2}\n  %y = matmul %p, %w2\n",
+                  QF_REASON_constant_operand);
+    expect_reason("%q: f32[B, T, 8], %v: f32[B, S, 8]",
+                  "  %k = parameter {name=\"k\"} : f32[S, 8]\n  %s = contract %q, %k {equation=\"btd,sd->bts\"}\n  %p "
+                  "= softmax %s {axis=2}\n"
+                  "  %y = matmul %p, %v\n",
+                  QF_REASON_constant_operand);
+}
+
+static void fault_74_one_packed_tensor_for_two(void **state) {
+    (void)state;
+    const char *half = "  %%q%d = slice %%x1 {starts=[0, 0, %d], ends=[B, T, %d], steps=[1, 1, 1]}\n"
+                       "  %%k%d = slice %%x1 {starts=[0, 0, %d], ends=[B, T, %d], steps=[1, 1, 1]}\n"
+                       "  %%v%d = slice %%x1 {starts=[0, 0, %d], ends=[B, T, %d], steps=[1, 1, 1]}\n"
+                       "  %%s%d = contract %%q%d, %%k%d {equation=\"btd,bsd->bts\"}\n  %%p%d = softmax %%s%d "
+                       "{axis=2}\n  %%y%d = matmul %%p%d, %%v%d\n";
+    char first[1024], second[1024], body[4096];
+    (void)snprintf(first, sizeof first, half, 1, 0, 8, 1, 8, 16, 1, 16, 24, 1, 1, 1, 1, 1, 1, 1, 1);
+    (void)snprintf(second, sizeof second, half, 2, 24, 32, 2, 32, 40, 2, 40, 48, 2, 2, 2, 2, 2, 2, 2, 2);
+    (void)snprintf(body, sizeof body, "%s%s%s", PAIR("x", "x1", "sx"), first, second);
+    bench b;
+    raise_open(&b, "%x: f32[B, T, 48], %sx: f32[]", body, "%y1, %y2");
+    raise_with(&b, QF_NUMERICS_ROUNDING);
+    assert_int_equal(bench_count(&b, QF_OP_attention), 2);
+    QF_FOR_EACH_NODE(b.graph, node) {
+        if (qf_node_op(b.graph, node) != QF_OP_attention) continue;
+        for (uint32_t i = IN_(q); i <= IN_(v); i++)
+            assert_string_equal(operand_type(&b, node, i), "f8E4M3FN[B, 1, T, 8]");
+        assert_true(has_operand(&b, node, IN_(q_scale)) && has_operand(&b, node, IN_(k_scale)) &&
+                    has_operand(&b, node, IN_(v_scale)));
+    }
+    assert_int_equal(bench_count(&b, QF_OP_quantize), 1);
+    bench_close(&b);
+}
+
+static void fault_75_scales_on_both_sides_of_a_quantise(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, QKV ", %sq: f32[]",
+               NUMBER("c", "0.5") NUMBER("d", "0.25") "  %qc = mul %q, %c\n" PAIR(
+                   "qc", "q1",
+                   "sq") "  %q2 = mul %q1, %d\n"
+                         "  %s = contract %q2, %k {equation=\"bhtd,bhsd->bhts\"}\n  %p = softmax %s {axis=3}\n" VALUES);
+    qf_node node = raised(&b);
+    assert_true(raised_number(&b, node, ATTR(scale)) == 0.25);
+    assert_string_equal(operand_type(&b, node, IN_(q)), "f8E4M3FN[B, 4, T, 8]");
+    assert_int_equal(bench_count(&b, QF_OP_mul), 1); /* the producer's */
+    bench_close(&b);
+}
+
+static void fault_76_unknown_ops_have_a_reason(void **state) {
+    (void)state;
+    bench b;
+    raise_body(
+        &b, "%x: f32[B, 4, T, 8], %k: f32[B, 4, S, 8], %v: f32[B, 4, S, 6]",
+        "  %q = opaque %x {name=\"com.vendor.Rotate\", pure=true} : f32[*]\n  %kt = permute %k {order=[0, 1, 3, 2]}\n"
+        "  %s = matmul %q, %kt\n  %p = softmax %s {axis=3}\n  %y = matmul %p, %v\n");
+    assert_int_equal(b.report.miss_count, 1);
+    assert_string_equal(qf_reason_code(b.report.misses[0].reason), "unknown_op");
+    assert_string_equal(qf_string_c(b.context, b.report.misses[0].node_text), "com.vendor.Rotate");
+    bench_close(&b);
+    expect_reason(QKV, SCORES "  %l = opaque %s {name=\"x.Bias\", pure=true} : f32[B, 4, T, S]\n" SOFTMAX VALUES,
+                  QF_REASON_unknown_op);
+    expect_reason(
+        QKV,
+        SCORES "  %p0 = softmax %s {axis=3}\n  %p = opaque %p0 {name=\"x.Drop\", pure=true} : f32[B, 4, T, S]\n" VALUES,
+        QF_REASON_unknown_op);
+}
+
+static void fault_77_three_reasons(void **state) {
+    (void)state;
+    expect_reason(QKV ", %w: f32[4, T, S]", SCORES "  %s1 = add %s, %w\n  %l = tanh %s1\n" SOFTMAX VALUES,
+                  QF_REASON_bias_under_softcap);
+    expect_reason(QKV ", %q2: f32[B, 4, T, 8], %k2: f32[B, 4, S, 8]",
+                  SCORES
+                  "  %s2 = contract %q2, %k2 {equation=\"bhtd,bhsd->bhts\"}\n  %l = add %s, %s2\n" SOFTMAX VALUES,
+                  QF_REASON_second_contraction);
+    expect_reason(QKV, SCORES NUMBER("c", "0.5") "  %s1 = mul %s, %c\n  %l = add %s1, %s\n" SOFTMAX VALUES,
+                  QF_REASON_scores_used_twice);
+    expect_reason(QKV,
+                  SCORES NUMBER("z", "0.0")
+                      NUMBER("f", "-inf") "  %c = greater %s, %z\n  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  QF_REASON_scores_used_twice);
+}
+
+static void other_reasons(void **state) {
+    (void)state;
+    expect_reason(QKV, SCORES "  %l = sigmoid %s\n" SOFTMAX VALUES, QF_REASON_score_op);
+    expect_reason(QKV ", %m: i1[B, 1, T, S]", SCORES NUMBER("f", "-3.0") "  %l = where %m, %s, %f\n" SOFTMAX VALUES,
+                  QF_REASON_fill_not_masking);
+    expect_reason(SQUARE,
+                  SCORES "  %i = iota {shape=[T, 1], start=T}\n  %j = iota {shape=[1, T], axis=1}\n  %d = sub %j, %j\n"
+                         "  %one = symbolic {values=[1], shape=[]}\n  %c = greater_equal %d, %one\n" NUMBER(
+                             "f", "-inf") "  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  QF_REASON_mask_hides_everything);
+    expect_reason("%l: f32[B, 4, T, S], %v: f32[B, 4, S, 6]", SOFTMAX VALUES, QF_REASON_roles);
+}
+
+static void a_plain_product_is_no_miss(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, "%a: f32[B, T, S], %v: f32[B, S, 6]", "  %e = exp %a\n  %y = matmul %e, %v\n");
+    assert_int_equal(b.report.miss_count, 0);
+    assert_false(b.changed);
+    bench_close(&b);
+}
+
+static void forty_doublings_take_no_time(void **state) {
+    (void)state;
+    char body[4096];
+    size_t used = (size_t)snprintf(body, sizeof body, "%s  %%x0 = copy %%s\n", SCORES);
+    for (int i = 0; i < 40; i++)
+        used += (size_t)snprintf(body + used, sizeof body - used, "  %%x%d = add %%x%d, %%x%d\n", i + 1, i, i);
+    (void)snprintf(body + used, sizeof body - used, "  %%p = softmax %%x40 {axis=3}\n%s", VALUES);
+    expect_reason(QKV, body, QF_REASON_scores_used_twice);
+}
+
+/* --- FP8 --- */
+
+static void pairs_become_operands(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, QKV ", %sq: f32[], %sk: f32[1], %sv: f32[], %sp: f32[]",
+               PAIR("q", "q1", "sq") PAIR("k", "k1", "sk")
+                   PAIR("v", "v1", "sv") "  %s = contract %q1, %k1 {equation=\"bhtd,bhsd->bhts\"}\n  %p0 = softmax %s "
+                                         "{axis=3}\n" PAIR("p0", "p", "sp") "  %y = matmul %p, %v1\n");
+    qf_node node = raised(&b);
+    for (uint32_t i = IN_(q); i <= IN_(v); i++)
+        assert_true(qf_dtype_is_float8(qf_value_dtype(b.graph, qf_node_operand(b.graph, node, i))));
+    assert_int_equal(INTEGER(&b, node, p), QF_VALUE_graph);
+    assert_string_equal(operand_type(&b, node, IN_(p_scale)), "f32[]");
+    assert_string_equal(operand_type(&b, node, IN_(k_scale)), "f32[]");
+    assert_int_equal(bench_count(&b, QF_OP_dequantize), 0);
+    assert_int_equal(bench_count(&b, QF_OP_quantize), 3);
+    bench_close(&b);
+}
+
+static void quantised_scores_block_unless_relaxed(void **state) {
+    (void)state;
+    const char *body = SCORES PAIR("s", "l", "ss") SOFTMAX VALUES;
+    expect_reason(QKV ", %ss: f32[]", body, QF_REASON_scores_quantised);
+    bench b;
+    raise_open(&b, QKV ", %ss: f32[]", body, "%y");
+    raise_with(&b, QF_NUMERICS_RELAXED);
+    (void)raised(&b);
+    assert_int_equal(b.report.rewrites[0].numerics, QF_NUMERICS_RELAXED);
+    assert_non_null(strstr(qf_string_c(b.context, b.report.rewrites[0].note), "dropped"));
+    bench_close(&b);
+}
+
+static void integer_pairs_are_not_dropped(void **state) {
+    (void)state;
+    const char *body =
+        SCORES "  %sq = quantize %s, %ss {dtype=i8}\n  %l = dequantize %sq, %ss {dtype=f32}\n" SOFTMAX VALUES;
+    bench b;
+    raise_open(&b, QKV ", %ss: f32[]", body, "%y");
+    raise_with(&b, QF_NUMERICS_RELAXED);
+    assert_false(b.changed);
+    assert_true(bench_missed(&b, QF_REASON_score_op));
+    bench_close(&b);
+    expect_reason(QKV ", %ss: f32[]",
+                  SCORES "  %p0 = softmax %s {axis=3}\n  %pq = quantize %p0, %ss {dtype=i8}\n  %p = dequantize %pq, "
+                         "%ss {dtype=f32}\n" VALUES,
+                  QF_REASON_probabilities_quantised);
+}
+
+static void sixteen_bit_results_keep_their_type(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, "%q: f16[B, 4, T, 8], %k: f16[B, 4, S, 8], %v: f16[B, 4, S, 6], %sq: f16[]",
+               "  %q0 = quantize %q, %sq {dtype=f8E4M3FN}\n  %q1 = dequantize %q0, %sq {dtype=f16}\n"
+               "  %s = contract %q1, %k {equation=\"bhtd,bhsd->bhts\"}\n  %s1 = cast %s {dtype=f32}\n  %p0 = softmax "
+               "%s1 {axis=3}\n"
+               "  %p = cast %p0 {dtype=f16}\n" VALUES);
+    qf_node node = raised(&b);
+    assert_int_equal(qf_value_dtype(b.graph, qf_node_result(b.graph, node, 0)), QF_F16);
+    assert_int_equal(INTEGER(&b, node, out), QF_F16); /* the default beside an FP8 q is f32 */
+    bench_close(&b);
+}
+
+static void sinks_become_an_operand(void **state) {
+    (void)state;
+    for (size_t i = 0; i < QF_COUNT_OF(spellings); i++) {
+        if (strncmp(spellings[i].name, "sinks", 5) != 0) continue;
+        bench b;
+        raise_body(&b, spellings[i].inputs, spellings[i].body);
+        assert_string_equal(operand_type(&b, raised(&b), IN_(sinks)), "f32[4]");
+        bench_close(&b);
+    }
+    expect_reason(QKV ", %k0: f32[T]",
+                  SCORES "  %k1 = view %k0 {shape=[1, 1, T, 1]}\n  %k2 = expand %k1 {shape=[B, 4, T, 1]}\n  %c = "
+                         "concat %s, %k2 {axis=3}\n"
+                         "  %p0 = softmax %c {axis=3}\n  %p = slice %p0 {starts=[0, 0, 0, 0], ends=[B, 4, T, S], "
+                         "steps=[1, 1, 1, 1]}\n" VALUES,
+                  QF_REASON_score_op);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_attention_is_raised),
+        cmocka_unit_test(exact_does_not_raise),
+        cmocka_unit_test(the_rewrite_limit_holds),
+        cmocka_unit_test(grouped_heads_read_each_kv_head_once),
+        cmocka_unit_test(fault_7_duplicates_match),
+        cmocka_unit_test(fault_8_dims_of_one_meaning),
+        cmocka_unit_test(fault_17_softmax_over_another_axis),
+        cmocka_unit_test(fault_18_scales_are_carried),
+        cmocka_unit_test(a_scale_that_no_number_is_refused),
+        cmocka_unit_test(fault_19_either_order),
+        cmocka_unit_test(fault_20_causal_spellings),
+        cmocka_unit_test(fault_20_what_is_not_causal_stays_an_operand),
+        cmocka_unit_test(alignments_are_told_apart),
+        cmocka_unit_test(a_decode_step_has_no_rows),
+        cmocka_unit_test(fault_72_a_window_stays_a_window),
+        cmocka_unit_test(fault_71_finite_fills_mask_only_safe_rows),
+        cmocka_unit_test(empty_rows_are_nan_unless_guarded),
+        cmocka_unit_test(soft_caps_have_their_scale),
+        cmocka_unit_test(fault_23_other_ranks),
+        cmocka_unit_test(fault_24_weights_that_are_returned_stay),
+        cmocka_unit_test(dead_users_do_not_count),
+        cmocka_unit_test(fault_66_frozen_masks_follow_their_guard),
+        cmocka_unit_test(fault_67_repeats_before_the_pair),
+        cmocka_unit_test(fault_73_constant_keys_are_no_attention),
+        cmocka_unit_test(fault_74_one_packed_tensor_for_two),
+        cmocka_unit_test(fault_75_scales_on_both_sides_of_a_quantise),
+        cmocka_unit_test(fault_76_unknown_ops_have_a_reason),
+        cmocka_unit_test(fault_77_three_reasons),
+        cmocka_unit_test(other_reasons),
+        cmocka_unit_test(a_plain_product_is_no_miss),
+        cmocka_unit_test(forty_doublings_take_no_time),
+        cmocka_unit_test(pairs_become_operands),
+        cmocka_unit_test(quantised_scores_block_unless_relaxed),
+        cmocka_unit_test(integer_pairs_are_not_dropped),
+        cmocka_unit_test(sixteen_bit_results_keep_their_type),
+        cmocka_unit_test(sinks_become_an_operand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #ifndef QF_TESTS_PATTERNS_RAISING_H
 #define QF_TESTS_PATTERNS_RAISING_H
 
+#include "passes/manager.h"
 #include "patterns/attention.h"
 #include "tests/patterns/rewriting.h"
 
@@ -15,6 +16,18 @@ static inline void raise_with(bench *b, qf_numerics numerics) {
     qf_symbolic_destroy(symbolic);
     if (getenv("QF_TEST_PRINT")) bench_print(b);
     if (status != QF_OK) fail_msg("%s", b->check.messages);
+}
+
+static inline void run_passes(bench *b, const char *text) {
+    qf_pass_options options = {.numerics = QF_NUMERICS_ROUNDING, .target = qf_target_from_name(QF_TEXT("cpu"))};
+    qf_pipeline pipeline;
+    qf_pipeline_hooks hooks = {.verify_each = true};
+    qf_status status = qf_pipeline_parse(b->context, text, &options, &pipeline);
+    if (status == QF_OK) {
+        status = qf_pipeline_run(&pipeline, b->graph, &hooks, &b->report);
+        qf_pipeline_destroy(&pipeline);
+    }
+    if (status != QF_OK) fail_msg("%s: %s", text, b->check.messages);
 }
 
 /* `inputs`: "%q: f32[...], ..."; `body`: statements; `outputs`: what is returned. */
