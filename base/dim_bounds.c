@@ -9,8 +9,9 @@ typedef struct interval {
     int64_t low, high;
 } interval;
 
-#define UNBOUNDED      ((interval){INT64_MIN, INT64_MAX})
-#define MAX_SHARPENING 4
+#define UNBOUNDED        ((interval){INT64_MIN, INT64_MAX})
+#define MAX_SHARPENING   4
+#define SHARPENED_WEIGHT 64 /* of larger dims intervals must do: sharpening looks at a dim many times */
 
 static bool infinite(int64_t bound) {
     return bound == INT64_MIN || bound == INT64_MAX;
@@ -67,12 +68,12 @@ static interval symbol_interval(qf_context *context, const qf_symbol_facts *fact
     case QF_SYMBOL_MAXIMUM: return (interval){a.low > b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
     case QF_SYMBOL_FLOOR_DIVIDE:
         /* A divisor symbol may be 0 in form, but then the quotient has no value that a bound could miss. */
-        if (b.low < 0) return UNBOUNDED;
+        if (b.low < 0 || b.high < 1) return UNBOUNDED;
         if (b.low == 0) b.low = 1;
         return (interval){a.low < 0 ? bound_divide(a.low, b.low) : bound_divide(a.low, b.high),
                           a.high < 0 ? bound_divide(a.high, b.high) : bound_divide(a.high, b.low)};
     case QF_SYMBOL_MODULO:
-        if (b.low < 0) return UNBOUNDED;
+        if (b.low < 0 || b.high < 1) return UNBOUNDED;
         if (b.high != INT64_MAX) b.high--;
         if (a.low >= 0 && a.high < b.high) b.high = a.high;
         return (interval){0, b.high};
@@ -134,7 +135,7 @@ static int64_t sharpen(qf_context *context, const qf_symbol_facts *facts, qf_dim
 static int64_t low_of(qf_context *context, const qf_symbol_facts *facts, qf_dim dim, uint32_t budget) {
     int64_t best = interval_of(context, facts, dim).low;
     const dim_polynomial polynomial = *dim_at(context, dim);
-    if (polynomial.count < 2) return best;
+    if (polynomial.count < 2 || polynomial.weight > SHARPENED_WEIGHT) return best;
     for (uint32_t t = 0, tried = 0; budget && t < polynomial.count && tried < 2; t++) {
         const dim_monomial *monomial = dim_monomial_at(context, polynomial.terms[t].monomial);
         if (monomial->count != 1) continue;

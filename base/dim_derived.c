@@ -167,6 +167,23 @@ static void sort_dims(const qf_context *context, qf_dim *dims, uint32_t count) {
     }
 }
 
+/* Leaf i is not beside a leaf that makes it useless; of two that make each other useless the first stays. */
+static bool needed(qf_context *context, qf_symbol_kind kind, const qf_dim *leaves, uint32_t count, uint32_t i) {
+    for (uint32_t j = 0; j < count; j++)
+        if (i != j && dominated(context, kind, leaves[i], leaves[j]) &&
+            (j < i || !dominated(context, kind, leaves[j], leaves[i])))
+            return false;
+    return true;
+}
+
+/* The leaves before may say more together than each of them does. The same questions are asked when the text of the
+ * result is read again, so that it gives the same dim. */
+static qf_dim join(qf_context *context, qf_symbol_kind kind, qf_dim before, qf_dim leaf) {
+    if (dominated(context, kind, leaf, before)) return before;
+    if (dominated(context, kind, before, leaf)) return leaf;
+    return dim_derived(context, kind, before, leaf);
+}
+
 static qf_dim extreme(qf_context *context, dim_operation operation, qf_symbol_kind kind, qf_dim a, qf_dim b) {
     if (!a.id || !b.id) return (qf_dim){0};
     if (a.id == b.id || dominated(context, kind, b, a)) return a;
@@ -174,23 +191,19 @@ static qf_dim extreme(qf_context *context, dim_operation operation, qf_symbol_ki
     qf_dim known = dim_recall(context, operation, a, b);
     if (known.id) return known;
     qf_dim leaves[MAX_LEAVES];
-    uint32_t count = 0, kept = 0;
+    uint32_t count = 0;
     if (!collect_leaves(context, kind, a, leaves, &count) || !collect_leaves(context, kind, b, leaves, &count)) {
         leaves[0] = a;
         leaves[1] = b;
         count = 2;
     }
     sort_dims(context, leaves, count);
+    qf_dim result = {0};
     for (uint32_t i = 0; i < count; i++) {
-        bool needed = true;
-        for (uint32_t j = 0; j < count && needed; j++)
-            if (i != j && leaves[j].id && dominated(context, kind, leaves[i], leaves[j])) needed = false;
-        if (!needed) leaves[i].id = 0;
+        if (!needed(context, kind, leaves, count, i)) continue;
+        result = result.id ? join(context, kind, result, leaves[i]) : leaves[i];
+        if (!result.id) return result;
     }
-    for (uint32_t i = 0; i < count; i++)
-        if (leaves[i].id) leaves[kept++] = leaves[i];
-    qf_dim result = leaves[0];
-    for (uint32_t i = 1; i < kept; i++) result = dim_derived(context, kind, result, leaves[i]);
     return dim_remember(context, operation, a, b, result);
 }
 

@@ -205,6 +205,31 @@ static void bounds_use_facts(void **state) {
     check_destroy(context, &check);
 }
 
+/* A divisor that can only be 0 has no quotient to bound. */
+static void bounds_of_impossible_divisions(void **state) {
+    (void)state;
+    check_state check;
+    qf_context *context = check_context(&check);
+    qf_dim quotient = read_dim(context, "floordiv(S, T)"), rest = read_dim(context, "mod(S, T)");
+    qf_symbol_fact fact = {qf_dim_symbol_find(context, QF_TEXT("T")), 0, 0, 1};
+    qf_symbol_facts facts = {&fact, 1};
+    int64_t bound;
+    assert_false(qf_dim_lower_bound(context, &facts, quotient, &bound));
+    assert_false(qf_dim_upper_bound(context, &facts, rest, &bound));
+    check_destroy(context, &check);
+}
+
+/* The text of a dim reads back as the same dim, also where operands rule each other out only together. */
+static void folded_extremes_are_stable(void **state) {
+    (void)state;
+    check_state check;
+    qf_context *context = check_context(&check);
+    qf_dim dim = read_dim(context, "max(max(max(e + 5, c + a), max(c, e) - 53), 96)");
+    expect_text(context, dim, "max(max(a + c, e + 5), 96)");
+    expect_normal(context, "max(max(a + c, e + 5), 96)", "max(max(a + c, e + 5), 96)");
+    check_destroy(context, &check);
+}
+
 static void substitution_reaches_derived_symbols(void **state) {
     (void)state;
     check_state check;
@@ -303,6 +328,20 @@ static sample combine(qf_context *context, uint64_t kind, const sample *a, const
     return out;
 }
 
+/* Reads the printed dim again, and puts numbers in symbol by symbol. */
+static void check_text_and_substitution(qf_context *context, qf_dim dim, const int64_t *values, int64_t expected) {
+    qf_buffer text = {.context = context};
+    qf_dim_print(&text, context, dim);
+    qf_text rest = {text.data, text.size};
+    qf_dim again = qf_dim_parse(context, &rest);
+    if (again.id != dim.id || rest.size) fail_msg("%s reads as another dim", text.data);
+    for (int s = 0; s < SYMBOLS && dim.id; s++)
+        dim = qf_dim_substitute(context, dim, qf_dim_symbol_find(context, qf_text_of(symbol_names[s])),
+                                qf_dim_constant(context, values[s]));
+    if (dim.id && !qf_dim_is(context, dim, expected)) fail_msg("%s becomes another number", text.data);
+    qf_buffer_destroy(&text);
+}
+
 static void random_dims_evaluate_as_integers(void **state) {
     (void)state;
     check_state check;
@@ -345,6 +384,7 @@ static void random_dims_evaluate_as_integers(void **state) {
                     fail_msg("%s: %lld, expected %lld, bounds %lld %lld", text.data, (long long)value,
                              (long long)pool[count].at[p], (long long)low, (long long)high);
                 }
+                if (p == 1) check_text_and_substitution(context, pool[count].dim, values[p], value);
                 compared++;
             }
         }
@@ -362,6 +402,8 @@ int main(void) {
         cmocka_unit_test(division_is_exact_or_refused),
         cmocka_unit_test(derived_symbols_fold),
         cmocka_unit_test(bounds_use_facts),
+        cmocka_unit_test(bounds_of_impossible_divisions),
+        cmocka_unit_test(folded_extremes_are_stable),
         cmocka_unit_test(substitution_reaches_derived_symbols),
         cmocka_unit_test(limits_are_statuses),
         cmocka_unit_test(random_dims_evaluate_as_integers),
