@@ -72,7 +72,8 @@ static bool predicate_holds(const qf_predicate_call *call) {
 }
 
 static bool predicate_scalar(const qf_predicate_call *call) {
-    return qf_value_is_scalar(call->graph, call->arguments[0].value);
+    qf_value value = call->arguments[0].value;
+    return qf_value_is_scalar(call->graph, value) && qf_value_rank(call->graph, value) <= 1;
 }
 
 static bool predicate_head_scale(const qf_predicate_call *call) {
@@ -121,6 +122,10 @@ static bool predicate_square(const qf_predicate_call *call) {
 
 static bool predicate_ordered(const qf_predicate_call *call) {
     return number_of(call, 0) <= number_of(call, 1);
+}
+
+static bool predicate_nonzero(const qf_predicate_call *call) {
+    return number_of(call, 0) != 0;
 }
 
 static bool predicate_power_of_two(const qf_predicate_call *call) {

@@ -43,7 +43,7 @@ static const struct option {
     {"input", "FILE", "run", "the next input, .npy or .pb (ONNX tensor); without: random numbers", OPTION_INPUTS, 0},
     {"dims", "LIST", "run opt compare", "sizes of symbols for random inputs: \"T=16,B=2\"; others get 4", OPTION_TEXT,
      AT(dims)},
-    {"seed", "N", "run opt compare", "of random inputs", OPTION_NUMBER, AT(seed)},
+    {"seed", "N", "run opt compare rules", "of random inputs", OPTION_NUMBER, AT(seed)},
     {"expect", "FOLDER", "run compare", "compare with output_<i>.pb or .npy in it; inputs come from there too",
      OPTION_TEXT, AT(expect)},
     {"compare", "FILE", "run", "run this graph on the same inputs and compare outputs", OPTION_TEXT, AT(compare)},

@@ -1,4 +1,4 @@
-/* Owns: a straight-line evaluator of graphs with constant dims on the CPU kernels, and random inputs for it.
+/* Owns: a straight-line evaluator of graphs with constant dims on the CPU kernels.
  * Does not own: kernels (kernels/), the run-time half's executor.
  * Next: rules_test.c. */
 #ifndef QF_TESTS_PATTERNS_EVALUATING_H
@@ -10,22 +10,6 @@
 #include "ir/graph.h"
 #include "kernels/kernel.h"
 #include "tests/check.h"
-
-static inline uint64_t random_next(uint64_t *state) {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-static inline uint32_t random_below(uint64_t *state, uint32_t count) {
-    return (uint32_t)(random_next(state) >> 33) % count;
-}
-
-/* Uniform in [-1, 1]. */
-static inline double random_unit(uint64_t *state) {
-    return (double)(random_next(state) >> 11) * 0x1p-52 - 1.0;
-}
 
 /* One tensor for each value of a graph; data NULL where there is none yet. */
 typedef struct tensors {
@@ -119,22 +103,6 @@ static inline void evaluate_node(const qf_graph *graph, qf_node node, tensors *a
 static inline void evaluate_graph(const qf_graph *graph, tensors *all) {
     QF_FOR_EACH_NODE(graph, node)
     if (qf_node_op(graph, node) != QF_OP_return) evaluate_node(graph, node, all);
-}
-
-/* Scalars are scales: positive, 1/64 .. 4. Tensors are normal-like with rare large elements; `wild` adds infinities and
- * NaN. Integers are below `limit`. */
-static inline void random_fill(qf_view *view, uint64_t *state, bool wild, int64_t limit) {
-    int64_t count = tensor_count(view);
-    for (int64_t i = 0; i < count; i++) {
-        double number = random_unit(state) + random_unit(state) + random_unit(state);
-        uint32_t dice = random_below(state, 40);
-        if (dice == 0) number *= 1000;
-        if (wild && dice == 1) number = random_unit(state) > 0 ? NAN : (random_unit(state) > 0 ? INFINITY : -INFINITY);
-        if (wild && dice == 2) number = 0.0 * number;
-        if (count == 1 || !limit) number = exp2(random_unit(state) * 4 - 2);
-        if (!qf_dtype_is_float(view->dtype)) number = random_below(state, (uint32_t)limit);
-        qf_store_f64(view->dtype, view->data, i, number, true);
-    }
 }
 
 #endif
