@@ -203,6 +203,20 @@ static bool followed(const qf_symbolic *symbolic, qf_value value) {
            shape.count <= SYMBOLIC_MAX_ELEMENTS;
 }
 
+/* Constants that the dtype does not hold were wrapped or rounded: they are not known. */
+static bool held(const qf_context *context, qf_dtype dtype, symbolic_element element) {
+    int64_t value;
+    if (!qf_dim_is_constant(context, element.numerator, &value)) return true;
+    unsigned char bytes[8];
+    if (element.denominator != 1) {
+        double number = (double)value / (double)element.denominator;
+        qf_store_f64(dtype, bytes, 0, number, false);
+        return (element.denominator & (element.denominator - 1)) != 0 || qf_load_f64(dtype, bytes, 0) == number;
+    }
+    qf_store_i64(dtype, bytes, 0, value);
+    return qf_load_i64(dtype, bytes, 0) == value;
+}
+
 static void finish(qf_symbolic *symbolic, entry *at, const symbolic_tensor *out) {
     uint32_t known = 0, whole = 0;
     for (uint32_t i = 0; i < out->count; i++) {
@@ -241,6 +255,9 @@ static bool compute(qf_symbolic *symbolic, qf_value value) {
     for (uint32_t i = 0; i < step.out.count; i++) step.out.elements[i].denominator = 1;
     qf_status before = context->status;
     symbolic_rule_of(node->op)(&step);
+    for (uint32_t i = 0; i < step.out.count; i++)
+        if (symbolic_known(step.out.elements[i]) && !held(context, step.out.dtype, step.out.elements[i]))
+            step.out.elements[i] = (symbolic_element){{0}, 1};
     /* A dim beyond the limits is an element that is not known, no failure. */
     if (before == QF_OK && context->status == QF_ERROR_LIMIT) context->status = QF_OK;
     if (before == QF_OK && context->status != QF_OK) return false;

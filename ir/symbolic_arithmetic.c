@@ -177,10 +177,17 @@ static symbolic_element logical(const symbolic_step *step, qf_op op, symbolic_el
 
 /* --- one element of each op --- */
 
+/* A quotient that no binary float holds: it was rounded, which rounding to an integer does not notice, but going on
+ * would. */
+static bool rounded(symbolic_element a) {
+    return (a.denominator & (a.denominator - 1)) != 0;
+}
+
 symbolic_element symbolic_binary(const symbolic_step *step, qf_op op, symbolic_element a, symbolic_element b) {
     qf_context *context = step->context;
     if (op == QF_OP_and || op == QF_OP_or || op == QF_OP_xor) return logical(step, op, a, b);
     if (!symbolic_known(a) || !symbolic_known(b)) return unknown;
+    if (rounded(a) || rounded(b)) return unknown;
     switch (op) {
     case QF_OP_mul: return multiply(step, a, b);
     case QF_OP_div: return divide(step, a, b);

@@ -172,6 +172,20 @@ static void unknown_parts_stay_apart(void **state) {
                   {SHAPE CONSTANT("i", "i64[] 0") "  %c = concat %n, %s {axis=0}\n  %r = gather %c, %i", "unknown"});
 }
 
+/* What wraps or rounds in the dtype is not the number that exact arithmetic gives. */
+static void constants_beyond_their_dtype(void **state) {
+    (void)state;
+    EXPECT_VALUES("%x: f32[B, T]", {CONSTANT("c", "i32[] 2147483647") "  %r = add %c, %c", "unknown"},
+                  {CONSTANT("c", "i32[] 1073741823") "  %r = add %c, %c", "[2147483646]"},
+                  {CONSTANT("c", "f32[] 4097.0") "  %r = mul %c, %c", "unknown"},
+                  {CONSTANT("c", "f32[] 4096.0") "  %r = mul %c, %c", "[16777216]"},
+                  {CONSTANT("c", "u8[] 200") "  %r = add %c, %c", "unknown"},
+                  {SHAPE CONSTANT("c", "f32[] 49.0") "  %f = cast %s {dtype=f32}\n  %d = div %f, %c\n  %r = floor %d",
+                   "[floordiv(B, 49), floordiv(T, 49)]"},
+                  {SHAPE CONSTANT("c", "f32[] 49.0") "  %f = cast %s {dtype=f32}\n  %d = div %f, %c\n  %r = mul %d, %c",
+                   "unknown"});
+}
+
 static void limits_are_no_failure(void **state) {
     (void)state;
     EXPECT_VALUES(
@@ -272,6 +286,7 @@ int main(void) {
         cmocka_unit_test(sizes_stored_as_floats),
         cmocka_unit_test(layout_and_indexing),
         cmocka_unit_test(unknown_parts_stay_apart),
+        cmocka_unit_test(constants_beyond_their_dtype),
         cmocka_unit_test(limits_are_no_failure),
         cmocka_unit_test(fault_8_reshape_target_of_an_exporter),
         cmocka_unit_test(deep_chains_need_no_stack),
