@@ -68,3 +68,31 @@ qf_dtype qf_dtype_from_name(const char *name) {
         if (strcmp(name, dtypes[i].name) == 0) return (qf_dtype)i;
     return QF_DTYPE_NONE;
 }
+
+qf_status qf_dtype_from_cache_string(const char *text, qf_dtype *out_dtype) {
+    static const struct {
+        const char *text;
+        qf_dtype dtype;
+    } rows[] = {{"auto", QF_DTYPE_NONE},
+                {"fp8", QF_F8E4M3FN},
+                {"fp8_e4m3", QF_F8E4M3FN},
+                {"fp8_e4m3fn", QF_F8E4M3FN},
+                {"fp8_e5m2", QF_F8E5M2},
+                {"fp8_e4m3fnuz", QF_F8E4M3FNUZ},
+                {"fp8_e5m2fnuz", QF_F8E5M2FNUZ},
+                {"bfloat16", QF_BF16},
+                {"bf16", QF_BF16},
+                {"float16", QF_F16},
+                {"fp16", QF_F16},
+                {"half", QF_F16},
+                {"float32", QF_F32},
+                {"fp32", QF_F32},
+                {"int8", QF_I8}};
+    *out_dtype = QF_DTYPE_NONE;
+    for (size_t i = 0; text && i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(text, rows[i].text) != 0) continue;
+        *out_dtype = rows[i].dtype;
+        return QF_OK;
+    }
+    return QF_ERROR_NOT_FOUND;
+}

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <qfuse/export.h>
+#include <qfuse/status.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,6 +67,11 @@ QF_API double qf_dtype_largest(qf_dtype dtype);
 QF_API uint64_t qf_dtype_bytes(qf_dtype dtype, uint64_t count);
 /* The dtype of exactly this text name; QF_DTYPE_NONE when there is none. */
 QF_API qf_dtype qf_dtype_from_name(const char *name);
+/* Reads the strings by which serving frameworks configure the element type of a KV cache: "auto" gives QF_DTYPE_NONE
+ * (keep what the graph's own types say; no checkpoint changes that), "fp8" and "fp8_e4m3" give QF_F8E4M3FN, "fp8_e5m2"
+ * QF_F8E5M2, "bfloat16", "float16", "half", "float32", "int8" and the short forms likewise. Strict: any other text,
+ * another case or a space gives QF_ERROR_NOT_FOUND and QF_DTYPE_NONE. Any thread. */
+QF_API QF_MUST_USE qf_status qf_dtype_from_cache_string(const char *text, qf_dtype *out_dtype);
 
 #ifdef __cplusplus
 }

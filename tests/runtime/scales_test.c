@@ -219,6 +219,31 @@ static void fault_69_a_nan_scale_stays_where_it_is(void **state) {
     running_close(&r);
 }
 
+/* A host's configuration string is read strictly; "auto" decides nothing, so that only tensors' types do. */
+static void fault_44_configuration_strings_are_strict(void **state) {
+    (void)state;
+    qf_dtype dtype;
+    const struct {
+        const char *text;
+        qf_dtype dtype;
+    } good[] = {{"auto", QF_DTYPE_NONE},
+                {"fp8", QF_F8E4M3FN},
+                {"fp8_e4m3", QF_F8E4M3FN},
+                {"fp8_e5m2", QF_F8E5M2},
+                {"bfloat16", QF_BF16}};
+    for (uint32_t i = 0; i < QF_COUNT_OF(good); i++) {
+        assert_int_equal(qf_dtype_from_cache_string(good[i].text, &dtype), QF_OK);
+        assert_int_equal(dtype, good[i].dtype);
+    }
+    const char *const bad[] = {"",     "FP8",  " fp8",  "fp8 ",       "fp8_e4m4", "fp8_e4m3,",
+                               "e4m3", "Auto", "uint8", "fp8_e5m2\n", NULL};
+    for (uint32_t i = 0; i < QF_COUNT_OF(bad); i++) {
+        dtype = QF_F8E5M2;
+        assert_int_equal(qf_dtype_from_cache_string(bad[i], &dtype), QF_ERROR_NOT_FOUND);
+        assert_int_equal(dtype, QF_DTYPE_NONE);
+    }
+}
+
 /* Two layers of one model with caches of different FP8 types: each decodes its own. */
 static void fault_45_cache_dtypes_are_decided_per_node(void **state) {
     (void)state;
@@ -250,6 +275,7 @@ int main(void) {
                                        cmocka_unit_test(fault_32_running_reads_nothing_on_the_host),
                                        cmocka_unit_test(fault_36_odd_scales_are_defined),
                                        cmocka_unit_test(fault_69_a_nan_scale_stays_where_it_is),
+                                       cmocka_unit_test(fault_44_configuration_strings_are_strict),
                                        cmocka_unit_test(fault_45_cache_dtypes_are_decided_per_node)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
