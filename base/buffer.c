@@ -59,7 +59,7 @@ void qf_buffer_double(qf_buffer *buffer, double number) {
         return;
     }
     if (isinf(number)) {
-        qf_buffer_append(buffer, "-inf" + (number > 0), number > 0 ? 3 : 4);
+        qf_buffer_text(buffer, number > 0 ? QF_TEXT("inf") : QF_TEXT("-inf"));
         return;
     }
     for (int digits = 6; digits <= 17; digits++) {
