@@ -169,14 +169,40 @@ uint32_t qf_encode_f64(qf_dtype dtype, double number, bool saturate) {
     return encode_parts(dtype, negative, field ? field - 1023 : -1023, significand, saturate);
 }
 
+/* The common targets, from f32, without 64-bit arithmetic. Normal numbers: the exponent is rebased and the mantissa
+ * rounded in place, a carry running into the exponent. Subnormal ones: adding a power of two whose last place is the
+ * smallest code makes the addition round to it. */
+static inline uint32_t encode_f16(float number) {
+    uint32_t bits = bits_of(number), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return sign | 0x7E00;
+    if (magnitude >= 0x47800000) return sign | 0x7C00; /* 2^16 */
+    if (magnitude < 0x38800000) return sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3F000000);
+    return sign | (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13;
+}
+
+static inline uint32_t encode_bf16(float number) {
+    uint32_t bits = bits_of(number);
+    if ((bits & 0x7FFFFFFF) > 0x7F800000) return (bits >> 16 & 0x8000) | 0x7FC0;
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+
+static inline uint32_t encode_e4m3fn(float number, bool saturate) {
+    uint32_t bits = bits_of(number), sign = bits >> 24 & 0x80, magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return sign | 0x7F;
+    if (magnitude < 0x3C800000) return sign | (bits_of(float_of(magnitude) + 0x1p14f) - 0x46800000); /* 2^-6 */
+    uint32_t code = (magnitude - 0x3C000000 + 0x7FFFF + (magnitude >> 20 & 1)) >> 20;
+    if (code > 0x7E) code = saturate ? 0x7E : 0x7F;
+    return sign | code;
+}
+
 uint32_t qf_encode_f32(qf_dtype dtype, float number, bool saturate) {
-    if (dtype == QF_BF16) {
-        uint32_t bits = bits_of(number);
-        if ((bits & 0x7FFFFFFF) > 0x7F800000) return bits >> 16 | 0x40;
-        return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+    switch (dtype) {
+    case QF_F32: return bits_of(number);
+    case QF_F16: return encode_f16(number);
+    case QF_BF16: return encode_bf16(number);
+    case QF_F8E4M3FN: return encode_e4m3fn(number, saturate);
+    default: return qf_encode_f64(dtype, (double)number, saturate);
     }
-    if (dtype == QF_F32) return bits_of(number);
-    return qf_encode_f64(dtype, (double)number, saturate);
 }
 
 static uint32_t encode_i64(qf_dtype dtype, int64_t number) {

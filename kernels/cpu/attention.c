@@ -49,7 +49,7 @@ static size_t lay_out(const qf_attention *at, char *base, workspace *out) {
                                out_panels * PANEL * (uint64_t)at->keys,
                                key_panels * PANEL * ROWS,
                                key_panels * PANEL * ROWS,
-                               (uint64_t)at->depth * ROWS,
+                               (uint64_t)at->depth * ROWS + 1,
                                out_panels * PANEL * ROWS,
                                key_panels * PANEL};
     float *pieces[QF_COUNT_OF(counts)] = {NULL};

@@ -140,7 +140,7 @@ static size_t tiles_size(const product *job) {
     if (__builtin_mul_overflow((uint64_t)job->batches * (uint64_t)job->row_tiles, (uint64_t)job->depth * QF_GEMM_ROWS,
                                &floats))
         return SIZE_MAX;
-    return qf_cpu_scratch_add(0, floats, sizeof(float));
+    return qf_cpu_scratch_add(64, floats, sizeof(float)); /* never nothing, so that scratch is never NULL */
 }
 
 size_t qf_gemm_scratch(const qf_gemm *gemm, uint32_t thread_count) {

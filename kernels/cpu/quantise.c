@@ -26,7 +26,10 @@ void qf_quantise_store(const qf_quantiser *quantiser, double x, double scale, do
     double number = scaled(quantiser, x, scale);
     if (!qf_dtype_is_float(quantiser->dtype)) number = rint(number);
     if (zero_point != 0.0) number += zero_point;
-    qf_store_f64(quantiser->dtype, data, index, number, quantiser->saturate);
+    if (quantiser->compute == QF_F64 || zero_point != 0.0)
+        qf_store_f64(quantiser->dtype, data, index, number, quantiser->saturate);
+    else /* the number is an f32 */
+        qf_store_f32(quantiser->dtype, data, index, (float)number, quantiser->saturate);
 }
 
 qf_status qf_output_start(const qf_kernel_call *call, qf_output *output, qf_view *view, const qf_view *out_scale,
