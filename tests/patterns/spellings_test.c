@@ -110,6 +110,20 @@ static void fault_9_reciprocals_stay_distinguishable(void **state) {
           QF_VALUE_mul, QF_BF16);
 }
 
+/* Spread over the tensor by expand, full or view, as compilers that have no implicit broadcasting write it. */
+static void fault_9_scales_that_were_broadcast(void **state) {
+    (void)state;
+    fuses(F32 ", %s: f32[]" ATTENTION BOUNDS(
+              "f32") "  %e = expand %s {shape=[B, 4, T, 8]}\n  %d = div %a, %e\n"
+                     "  %low2 = expand %low {shape=[B, 4, T, 8]}\n  %c = clamp %d, low=%low2, high=%high\n" CAST,
+          QF_VALUE_div, QF_F32);
+    fuses(F32 ", %s: f32[1]" ATTENTION "  %e = view %s {shape=[1, 1, 1, 1]}\n  %c = mul %e, %a\n" CAST, QF_VALUE_mul,
+          QF_F32);
+    fuses(F32 ", %s: f32[]" ATTENTION
+              "  %r = reciprocal %s\n  %e = full %r {shape=[B, 4, T, 8]}\n  %c = mul %a, %e\n" CAST,
+          QF_VALUE_mul_recip, QF_F32);
+}
+
 /* The cast saturates by itself: the clamp may be missing. */
 static void fault_37_a_saturating_cast_needs_no_clamp(void **state) {
     (void)state;
@@ -306,6 +320,7 @@ int main(void) {
         cmocka_unit_test(fault_9_quantise_as_divide_clamp_cast),
         cmocka_unit_test(fault_9_quantise_as_minimum_and_maximum),
         cmocka_unit_test(fault_9_reciprocals_stay_distinguishable),
+        cmocka_unit_test(fault_9_scales_that_were_broadcast),
         cmocka_unit_test(fault_10_the_spelling_leaves_no_trace),
         cmocka_unit_test(fault_25_other_clamp_bounds_are_refused),
         cmocka_unit_test(fault_33_a_bare_cast_is_no_quantise),
