@@ -42,9 +42,9 @@ static void dequantise_into(kernel_test *to, uint32_t operand, const kernel_test
     check_finish(&step);
 }
 
-/* 29, 30: each scale is applied exactly once: FP8 operands give the bits of dequantise-then-attend, with unlike scales.
+/* Each scale is applied exactly once: FP8 operands give the bits of dequantise-then-attend, with unlike scales.
  */
-static void fault_29_30_fp8_operands_equal_dequantised_ones(void **state) {
+static void fault_29_fp8_operands_equal_dequantised_ones(void **state) {
     (void)state;
     for (qf_dtype dtype = QF_F8E4M3FN; dtype <= QF_F8E5M2FNUZ; dtype++) {
         const site at = {8, 2, 7, 100, 40, dtype, 0.25, 0.5, 2.0, 1};
@@ -79,6 +79,25 @@ static void fault_29_30_fp8_operands_equal_dequantised_ones(void **state) {
     }
 }
 
+/* With one value for both scales a swap would not show. */
+static void fault_30_the_scales_of_k_and_v_are_not_swapped(void **state) {
+    (void)state;
+    const site right = {4, 2, 5, 50, 16, QF_F8E4M3FN, 1, 0.5, 2.0, 1},
+               swapped = {4, 2, 5, 50, 16, QF_F8E4M3FN, 1, 2.0, 0.5, 1};
+    kernel_test one, other;
+    start_site(&one, &right, 30, QF_F32);
+    start_site(&other, &swapped, 30, QF_F32);
+    check_succeeds(&one);
+    check_succeeds(&other);
+    /* A scale of k moves the scores as the softmax scale does; one of v multiplies the result. */
+    other.attributes[QF_ATTR(attention, scale)].number /= 4;
+    check_succeeds(&other);
+    for (int64_t i = 0; i < view_count(&one.results[0]); i++)
+        assert_true(result_at(&one, 0, i) == 4 * result_at(&other, 0, i));
+    check_finish(&one);
+    check_finish(&other);
+}
+
 static void scales_may_differ_by_kv_head(void **state) {
     (void)state;
     const site at = {4, 2, 3, 20, 16, QF_F8E4M3FN, 1, 1, 1, 1};
@@ -103,8 +122,7 @@ static void scales_may_differ_by_kv_head(void **state) {
     check_finish(&both);
 }
 
-/* 34, and the other way round for q: a scale beside a q that is not FP8 is not applied. */
-static void fault_34_42_scales_stand_where_codes_are(void **state) {
+static void fault_34_codes_need_their_scale(void **state) {
     (void)state;
     for (uint32_t scale = QF_IN(attention, q_scale); scale <= QF_IN(attention, v_scale); scale++) {
         const site at = {2, 1, 1, 3, 8, QF_F8E4M3FN, 1, 1, 1, 1};
@@ -115,6 +133,14 @@ static void fault_34_42_scales_stand_where_codes_are(void **state) {
         test.operands[scale] = (qf_view){0};
         check_refuses(&test, "a scale beside");
     }
+    kernel_test test;
+    start_site(&test, &plain, 34, QF_F8E4M3FN);
+    check_refuses(&test, "out_scale");
+}
+
+/* A scale beside a q that is not FP8 is not applied; bf16 q beside FP8 keys and values is legal. */
+static void fault_42_the_query_has_a_dtype_of_its_own(void **state) {
+    (void)state;
     kernel_test without, with;
     start_site(&without, &plain, 34, QF_F32);
     start_site(&with, &plain, 34, QF_F32);
@@ -125,9 +151,6 @@ static void fault_34_42_scales_stand_where_codes_are(void **state) {
     check_finish(&without);
     check_finish(&with);
     kernel_test test;
-    start_site(&test, &plain, 34, QF_F8E4M3FN);
-    check_refuses(&test, "out_scale");
-    /* bf16 q beside FP8 keys and values is legal. */
     const site mixed = {4, 2, 3, 20, 16, QF_F8E4M3FN, 0.5, 0.25, 2, 1};
     start_site(&test, &mixed, 35, QF_F32);
     dequantise_into(&test, 0, &test, QF_BF16, 0.5);
@@ -141,7 +164,7 @@ static void fault_34_42_scales_stand_where_codes_are(void **state) {
     check_finish(&with);
 }
 
-/* Class exact: an FP8 result is the plain result (in `via`, or f32) followed by quantize, bit for bit. 56: one rounding
+/* Class exact: an FP8 result is the plain result (in `via`, or f32) followed by quantize, bit for bit. One rounding
  * without via. */
 static void fault_56_the_result_is_attention_then_quantize(void **state) {
     (void)state;
@@ -270,7 +293,7 @@ static void p_kernel_is_the_documented_emulation(void **state) {
     }
 }
 
-/* 38: a scale of P is not what the maximum cancels: another p_scale gives another histogram of P, hence another result.
+/* A scale of P is not what the maximum cancels: another p_scale gives another histogram of P, hence another result.
  */
 static void fault_38_the_scale_of_p_matters(void **state) {
     (void)state;
@@ -289,7 +312,7 @@ static void fault_38_the_scale_of_p_matters(void **state) {
     check_finish(&test);
 }
 
-/* 50: V of one value gives that value at any length, for every P. */
+/* V of one value gives that value at any length, for every P. */
 static void fault_50_long_context_has_no_bias(void **state) {
     (void)state;
     for (int64_t p = QF_VALUE_none; p <= QF_VALUE_kernel; p += 2) {
@@ -313,28 +336,35 @@ static void fault_50_long_context_has_no_bias(void **state) {
 
 /* --- odd rows --- */
 
-/* 71: keys that all carry a finite lowest value are averaged; -inf is an empty row. 63: which gives what empty_row
- * says. */
-static void fault_63_71_finite_masks_never_mask(void **state) {
-    (void)state;
-    const double masks[] = {-3.4028234663852886e38, -1e30, -2.38e38, -INFINITY};
-    for (int m = 0; m < 4; m++) {
-        for (int64_t empty = QF_VALUE_zero; empty <= QF_VALUE_nan; empty++) {
-            kernel_test test;
-            check_start(&test, QF_OP_attention);
-            test.attributes[QF_ATTR(attention, scale)].number = 1;
-            test.attributes[QF_ATTR(attention, empty_row)].integer = empty;
-            check_operand(&test, 0, QF_F32, SHAPE(1, 1, 1, 1), NUMBERS(1));
-            check_operand(&test, 1, QF_F32, SHAPE(1, 1, 4, 1), NUMBERS(1, 2, 3, 4));
-            check_operand(&test, 2, QF_F32, SHAPE(1, 1, 4, 1), NUMBERS(1, 2, 3, 6));
-            check_operand(&test, QF_IN(attention, bias), QF_F32, SHAPE(1), &masks[m]);
-            check_result(&test, 0, QF_F32, SHAPE(1, 1, 1, 1));
-            check_gives(&test, m < 3 ? NUMBERS(3) : empty == QF_VALUE_nan ? NUMBERS(NAN) : NUMBERS(0), 1e-6);
-        }
-    }
+/* One row over four keys that all carry the same bias. */
+static void equal_biases_give(double bias, int64_t empty, double expected) {
+    kernel_test test;
+    check_start(&test, QF_OP_attention);
+    test.attributes[QF_ATTR(attention, scale)].number = 1;
+    test.attributes[QF_ATTR(attention, empty_row)].integer = empty;
+    check_operand(&test, 0, QF_F32, SHAPE(1, 1, 1, 1), NUMBERS(1));
+    check_operand(&test, 1, QF_F32, SHAPE(1, 1, 4, 1), NUMBERS(1, 2, 3, 4));
+    check_operand(&test, 2, QF_F32, SHAPE(1, 1, 4, 1), NUMBERS(1, 2, 3, 6));
+    check_operand(&test, QF_IN(attention, bias), QF_F32, SHAPE(1), &bias);
+    check_result(&test, 0, QF_F32, SHAPE(1, 1, 1, 1));
+    check_gives(&test, &expected, 1e-6);
 }
 
-/* 49: a cap small enough to matter, against the formula; and before the mask. */
+static void fault_63_an_empty_row_is_what_the_attribute_says(void **state) {
+    (void)state;
+    equal_biases_give(-INFINITY, QF_VALUE_zero, 0);
+    equal_biases_give(-INFINITY, QF_VALUE_nan, NAN);
+}
+
+/* Beside such a bias the scores vanish: a uniform average. */
+static void fault_71_finite_masks_never_mask(void **state) {
+    (void)state;
+    const double masks[] = {-3.4028234663852886e38, -1e30, -2.38e38};
+    for (int i = 0; i < 3; i++)
+        for (int64_t empty = QF_VALUE_zero; empty <= QF_VALUE_nan; empty++) equal_biases_give(masks[i], empty, 3);
+}
+
+/* A cap small enough to matter, against the formula; and before the mask. */
 static void fault_49_the_soft_cap_counts(void **state) {
     (void)state;
     kernel_test test;
@@ -406,8 +436,8 @@ static void fault_46_53_54_59_odd_sizes(void **state) {
     check_finish(&test);
 }
 
-/* 52: windows over lengths around block edges end, and equal the mask they stand for. */
-static void fault_52_72_windows_equal_their_masks(void **state) {
+/* Windows over lengths around block edges end, and equal the mask they stand for. */
+static void fault_52_windows_equal_their_masks(void **state) {
     (void)state;
     for (int64_t keys = 1; keys <= 300; keys += keys < 10 || (keys > 60 && keys < 70) || keys > 250 ? 1 : 13) {
         for (int64_t window = 0; window <= 8; window += 4) {
@@ -429,6 +459,24 @@ static void fault_52_72_windows_equal_their_masks(void **state) {
             check_finish(&by_window);
             check_finish(&by_mask);
         }
+    }
+}
+
+/* A window of 8 changes nothing over 8 keys and something over 20. */
+static void fault_72_a_window_shows_only_past_its_size(void **state) {
+    (void)state;
+    for (int64_t keys = 8; keys <= 20; keys += 12) {
+        const site at = {2, 2, 3, keys, 8, QF_F32, 1, 1, 1, 1};
+        kernel_test windowed, whole;
+        start_site(&windowed, &at, 72, QF_F32);
+        start_site(&whole, &at, 72, QF_F32);
+        windowed.attributes[QF_ATTR(attention, window_left)].integer = 8;
+        check_succeeds(&windowed);
+        check_succeeds(&whole);
+        bool equal = memcmp(windowed.results[0].data, whole.results[0].data, view_bytes(&whole.results[0])) == 0;
+        assert_true(equal == (keys == 8));
+        check_finish(&windowed);
+        check_finish(&whole);
     }
 }
 
@@ -465,19 +513,23 @@ static void values_out_of_range_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fault_29_30_fp8_operands_equal_dequantised_ones),
+        cmocka_unit_test(fault_29_fp8_operands_equal_dequantised_ones),
+        cmocka_unit_test(fault_30_the_scales_of_k_and_v_are_not_swapped),
         cmocka_unit_test(scales_may_differ_by_kv_head),
-        cmocka_unit_test(fault_34_42_scales_stand_where_codes_are),
+        cmocka_unit_test(fault_34_codes_need_their_scale),
+        cmocka_unit_test(fault_42_the_query_has_a_dtype_of_its_own),
         cmocka_unit_test(fault_56_the_result_is_attention_then_quantize),
         cmocka_unit_test(p_graph_is_the_decomposed_chain),
         cmocka_unit_test(p_kernel_is_the_documented_emulation),
         cmocka_unit_test(fault_38_the_scale_of_p_matters),
         cmocka_unit_test(fault_50_long_context_has_no_bias),
-        cmocka_unit_test(fault_63_71_finite_masks_never_mask),
+        cmocka_unit_test(fault_63_an_empty_row_is_what_the_attribute_says),
+        cmocka_unit_test(fault_71_finite_masks_never_mask),
         cmocka_unit_test(fault_49_the_soft_cap_counts),
         cmocka_unit_test(fault_51_57_hidden_keys_may_be_nan),
         cmocka_unit_test(fault_46_53_54_59_odd_sizes),
-        cmocka_unit_test(fault_52_72_windows_equal_their_masks),
+        cmocka_unit_test(fault_52_windows_equal_their_masks),
+        cmocka_unit_test(fault_72_a_window_shows_only_past_its_size),
         cmocka_unit_test(values_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
