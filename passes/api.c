@@ -136,8 +136,7 @@ static bool add_unrecognised(qf_run *run, const qf_graph *graph, const qf_report
         qf_site site = empty_site;
         site.tag = miss->tag;
         site.location = location_text(graph, miss->location);
-        /* All of attention is there; only the numerics class keeps it decomposed. */
-        site.recognised = miss->reason == QF_REASON_scores_quantised;
+        site.recognised = miss->recognised;
         run->counts.attentions += site.recognised;
         describe_miss(graph, miss, &site);
         if (!add_site(run, site)) return false;

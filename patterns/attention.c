@@ -386,6 +386,7 @@ static bool analyse(qf_candidate *c, const raising *r, second_contraction *secon
         return false;
     qf_reason reason = qf_masks_classify(&c->labels, &c->roles, true, &c->masks);
     if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, c->probabilities.softmax, NULL);
+    c->recognised = true;
     return check_users(c) && check_numerics(c, r->numerics);
 }
 
@@ -397,13 +398,15 @@ static qf_string node_text(const qf_graph *graph, qf_node node) {
     return qf_intern_c(graph->context, qf_op_name(qf_node_op(graph, node)));
 }
 
-static bool report_miss(raising *r, qf_node contraction, qf_reason reason, qf_node blocker, const char *detail) {
+static bool report_miss(raising *r, qf_node contraction, qf_reason reason, qf_node blocker, const char *detail,
+                        bool recognised) {
     if (!blocker.id) blocker = contraction;
     qf_miss miss = {.reason = reason,
                     .tag = qf_node_at(r->graph, contraction)->tag,
                     .node = blocker,
                     .node_text = node_text(r->graph, blocker),
-                    .location = qf_node_at(r->graph, blocker)->location};
+                    .location = qf_node_at(r->graph, blocker)->location,
+                    .recognised = recognised};
     if (detail) miss.detail = qf_intern_c(r->context, detail);
     return qf_report_miss(r->report, &miss);
 }
@@ -424,12 +427,12 @@ static bool report_rewrite(raising *r, const qf_candidate *c, qf_node made, uint
 
 static bool rewrite(raising *r, qf_candidate *c, qf_node contraction) {
     if (!qf_report_may_rewrite(r->report))
-        return report_miss(r, contraction, QF_REASON_rewrite_limit, contraction, NULL);
+        return report_miss(r, contraction, QF_REASON_rewrite_limit, contraction, NULL, true);
     uint32_t number = r->report->next_number - 1;
     qf_node made = qf_candidate_build(c);
     if (!made.id) {
         if (qf_context_status(r->context) != QF_OK) return false;
-        return report_miss(r, contraction, QF_REASON_roles, contraction, "more axes than a tensor may have");
+        return report_miss(r, contraction, QF_REASON_roles, contraction, "more axes than a tensor may have", true);
     }
     r->changed = true;
     return report_rewrite(r, c, made, number);
@@ -443,6 +446,7 @@ static bool look_at(raising *r, qf_candidate *c, qf_node node) {
     qf_reason reason = QF_REASON_none;
     qf_node blocker = {0};
     const char *detail = NULL;
+    bool recognised = false;
     if (is_dead(graph, node)) return true;
     for (uint32_t side = 0; side < 2; side++) {
         qf_node opaque;
@@ -461,8 +465,9 @@ static bool look_at(raising *r, qf_candidate *c, qf_node node) {
         reason = found;
         blocker = found == QF_REASON_unknown_op && unknown.id ? unknown : readable && !opaque.id ? c->blocker : node;
         detail = readable && !opaque.id ? c->detail : NULL;
+        recognised = readable && !opaque.id && c->recognised;
     }
-    return reason == QF_REASON_none || report_miss(r, node, reason, blocker, detail);
+    return reason == QF_REASON_none || report_miss(r, node, reason, blocker, detail, recognised);
 }
 
 /* Contractions in order; a rewrite erases some of them. */

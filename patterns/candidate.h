@@ -38,6 +38,7 @@ typedef struct qf_candidate {
     qf_reason reason; /* QF_REASON_none: recognised */
     qf_node blocker;
     const char *detail; /* static storage */
+    bool recognised;    /* all of attention's parts were found */
 } qf_candidate;
 
 /* Sets reason and blocker; returns false. The first one stays. */

@@ -45,6 +45,7 @@ typedef struct qf_miss {
     qf_string node_text; /* "softmax", "com.microsoft.Foo": the op as the source names it */
     qf_location location;
     qf_string detail; /* expected and found; may be 0 */
+    bool recognised;  /* roles, masks and scores are those of an attention; it stays decomposed for `reason` */
 } qf_miss;
 
 typedef struct qf_report {

@@ -10,26 +10,28 @@
 extern "C" {
 #endif
 
-/* What a run did: rewrites and misses, attention by attention. Independent of the graph once made; destroy before the context. */
+/* What a run did: rewrites and misses, attention by attention. Independent of the graph once made; destroy before the
+ * context. */
 typedef struct qf_run qf_run;
 
 typedef enum qf_pass_event { QF_PASS_BEFORE = 0, QF_PASS_AFTER = 1 } qf_pass_event;
 
-/* Called around every pass on the calling thread. `changed` and `seconds` are set for QF_PASS_AFTER. May read and print the
- * graph, must not change it. */
+/* Called around every pass on the calling thread. `changed` and `seconds` are set for QF_PASS_AFTER. May read and print
+ * the graph, must not change it. */
 typedef void (*qf_pass_observer)(void *user, qf_pass_event event, const char *pass, const qf_graph *graph, bool changed,
                                  double seconds);
 
 typedef struct qf_pipeline_options {
     size_t struct_size;
-    /* Comma-separated passes and pipeline names, options in braces: "canonicalize,raise,legalize{target=cpu}". NULL: "default".
-     * qf_pass_list and qf_pipeline_list give the names. */
+    /* Comma-separated passes and pipeline names, options in braces: "canonicalize,raise,legalize{target=cpu}". NULL:
+     * "default". qf_pass_list and qf_pipeline_list give the names. */
     const char *passes;
-    /* The loosest numerics class: "exact", "rounding", "quantising", "relaxed"; NULL or "default": quantising for attentions
-     * whose K and V are FP8, rounding for the others. */
+    /* The loosest numerics class: "exact", "rounding", "quantising", "relaxed"; NULL or "default": quantising for
+     * attentions whose K and V are FP8, rounding for the others. */
     const char *numerics;
     const char *target; /* a target's name; NULL: "cpu" */
-    /* Scale that insert-query-quant uses: "graph" (the attention's q_scale operand, else 1), "unit" (1), "dynamic"; NULL: "graph". */
+    /* Scale that insert-query-quant uses: "graph" (the attention's q_scale operand, else 1), "unit" (1), "dynamic";
+     * NULL: "graph". */
     const char *query_scale;
     uint32_t rewrite_limit; /* rewrites after this many are left out, for bisecting; 0: no limit */
     bool skip_verify;       /* do not verify after every pass (the result is always verified) */
@@ -52,7 +54,7 @@ typedef struct qf_site {
     uint64_t tag;         /* of the attention's node */
     const char *name;     /* of the attention's result, or of the contraction that was not recognised */
     const char *location; /* where the source has it */
-    bool recognised;      /* one attention op; false: nearly an attention, left as it was */
+    bool recognised;      /* an attention; false: nearly one */
     bool fused;           /* writes FP8 */
     bool fp8_query;       /* reads q as FP8 */
     const char *rule;     /* that fused it */
@@ -63,7 +65,7 @@ typedef struct qf_site {
 
 typedef struct qf_run_counts {
     size_t struct_size;
-    uint32_t attentions;            /* recognised */
+    uint32_t attentions;            /* recognised, those that stay decomposed (FP8 scores, say) included */
     uint32_t fused_fp8_out;         /* of those, with FP8 output */
     uint32_t fp8_query;             /* of those, with FP8 q */
     uint32_t query_quants_inserted; /* quantise nodes made by insert-query-quant */
@@ -77,7 +79,8 @@ QF_API QF_MUST_USE qf_status qf_run_get_site(const qf_run *run, uint32_t index, 
 /* The n-th rewrite as one line: number, rule, numerics class, location, note. "" beyond the count. */
 QF_API const char *qf_run_rewrite_text(const qf_run *run, uint32_t index);
 
-/* Names and one-line docs of passes and pipelines, one a line, static storage, any thread. A pipeline's doc is its text. */
+/* Names and one-line docs of passes and pipelines, one a line, static storage, any thread. A pipeline's doc is its
+ * text. */
 QF_API const char *qf_pass_list(void);
 QF_API const char *qf_pipeline_list(void);
 
