@@ -7,7 +7,7 @@
 #include "ir/verify_call.h"
 
 /* Granularity of quantize and dequantize: axis -1: one scale; axis with group 0: one an index of the axis; group > 0:
- * one a block of the axis, in a scale of x's rank. */
+ * one a block of the axis, in a vector (the same for every other index) or in a scale of x's rank. */
 static void check_granularity(qf_verify_call *call, uint32_t operand, int64_t axis, int64_t group) {
     qf_context *context = call->graph->context;
     uint32_t rank = qf_verify_rank(call, 0), own = qf_verify_rank(call, operand);
@@ -28,6 +28,11 @@ static void check_granularity(qf_verify_call *call, uint32_t operand, int64_t ax
         return;
     }
     qf_dim block = qf_dim_constant(context, group);
+    if (own == 1 && rank != 1) {
+        (void)qf_verify_operand_dim(call, operand, 0, qf_dim_floor_divide(context, size, block),
+                                    "one entry a block of axis");
+        return;
+    }
     if (rank == QF_UNRANKED || !qf_verify_operand_rank(call, operand, rank, rank)) return;
     for (uint32_t i = 0; own != QF_UNRANKED && i < rank; i++) {
         qf_dim expected = qf_verify_dim(call, 0, (int32_t)i);
