@@ -4,6 +4,7 @@
 #include "patterns/attention.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "patterns/candidate.h"
 #include "patterns/contraction.h"
@@ -319,6 +320,8 @@ static bool read_scores(qf_candidate *c) {
     if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, blocker, NULL);
     c->scale = form->scale;
     c->softcap = form->softcap;
+    c->scale_count = form->scale_count;
+    memcpy(c->scales, form->scales, sizeof c->scales);
     c->score_pair = form->pair;
     c->score_pair_dtype = form->pair_dtype;
     return true;
@@ -365,6 +368,24 @@ static bool check_sinks(qf_candidate *c) {
     return true;
 }
 
+/* A tensor that scales the scores scales q instead, if it does not depend on the key. */
+static bool check_scales(qf_candidate *c) {
+    for (uint32_t i = 0; i < c->scale_count; i++) {
+        qf_axis flat, keys;
+        if (!qf_labelling_resolve_all(&c->labels, &c->scales[i].axes) ||
+            !qf_labelling_flatten(&c->labels, &c->scales[i].axes, &flat) ||
+            !qf_labelling_filter(&c->labels, flat, c->roles.keys, true, &keys))
+            return false;
+        if (keys.count)
+            return qf_candidate_miss(c, QF_REASON_score_op, c->scales[i].node,
+                                     "a factor of the scores depends on the key");
+        if (c->q.scale.id)
+            return qf_candidate_miss(c, QF_REASON_score_op, c->scales[i].node,
+                                     "a tensor scales the scores of an FP8 q");
+    }
+    return true;
+}
+
 /* k and v with scales an index of an axis, if that axis is the KV heads; else with per-tensor scales only. */
 static bool read_operands(qf_candidate *c, const second_contraction *second) {
     uint32_t side = 1 - second->side;
@@ -376,7 +397,7 @@ static bool read_operands(qf_candidate *c, const second_contraction *second) {
             return false;
         if (qf_candidate_scales_fit(c)) break;
     }
-    return check_operands(c) && check_sinks(c);
+    return check_operands(c) && check_sinks(c) && check_scales(c);
 }
 
 static bool analyse(qf_candidate *c, const raising *r, second_contraction *second) {

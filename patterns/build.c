@@ -161,11 +161,26 @@ static void fill_attributes(const qf_candidate *c, qf_graph *graph, qf_dtype q, 
     }
 }
 
+/* q times the tensors that scale the scores. */
+static qf_value scale_query(qf_candidate *c, qf_emitter *emitter, qf_value q, const qf_axes *q_axes) {
+    qf_graph *graph = emitter->graph;
+    qf_axes rows = *q_axes;
+    rows.axis[3] = (qf_axis){0};
+    for (uint32_t i = 0; i < c->scale_count && q.id; i++) {
+        qf_value factor = qf_arrange(emitter, c->scales[i].value, &c->scales[i].axes, &rows, false);
+        factor = qf_emit_cast(emitter, factor, qf_value_dtype(graph, q));
+        q = qf_emit_binary(emitter, c->scales[i].divides ? QF_OP_div : QF_OP_mul, q, factor, qf_value_dims(graph, q),
+                           4);
+    }
+    return q;
+}
+
 static bool build_operands(qf_candidate *c, qf_emitter *emitter, const qf_axes *q_axes, const qf_axes *k_axes,
                            const qf_axes *v_axes, qf_value *operands) {
     qf_axes scores = {.rank = 4, .axis = {q_axes->axis[0], q_axes->axis[1], q_axes->axis[2], c->roles.keys}};
     operands[QF_IN(attention, q)] =
         qf_build_operand(emitter, &c->q, q_axes, false, &operands[QF_IN(attention, q_scale)]);
+    operands[QF_IN(attention, q)] = scale_query(c, emitter, operands[QF_IN(attention, q)], q_axes);
     operands[QF_IN(attention, k)] =
         qf_build_operand(emitter, &c->k, k_axes, false, &operands[QF_IN(attention, k_scale)]);
     operands[QF_IN(attention, v)] =

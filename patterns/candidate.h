@@ -29,6 +29,8 @@ typedef struct qf_candidate {
     qf_axis score_order; /* labels of the scores in order */
     qf_roles roles;
     double scale, softcap;
+    struct qf_score_scale scales[QF_MAX_SCORE_SCALES]; /* q is multiplied by them */
+    uint32_t scale_count;
     qf_masks masks;
     qf_value sinks;
     qf_axes sink_axes;

@@ -46,8 +46,9 @@ static void reach_binary(search *s, uint32_t entry, qf_node node) {
             !qf_labelling_broadcast_value(s->labels, other, &from.axes, &other_axes))
             continue;
         bool additive = op == QF_OP_add || op == QF_OP_sub;
-        qf_score_step step = {.kind = additive ? QF_SCORE_ADD : QF_SCORE_OTHER,
-                              .number = op == QF_OP_sub && side == 0 ? -1.0 : 1.0,
+        bool negative = additive ? op == QF_OP_sub && side == 0 : op == QF_OP_div;
+        qf_score_step step = {.kind = additive ? QF_SCORE_ADD : QF_SCORE_SCALE,
+                              .number = negative ? -1.0 : 1.0,
                               .value = other,
                               .axes = other_axes,
                               .node = node};
@@ -211,6 +212,9 @@ qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_
     for (uint32_t i = 0; i < list.count; i++) {
         const qf_score_step *step = list.items[i];
         *out_node = step->node;
+        if (out->scale_count &&
+            (step->kind == QF_SCORE_ADD || step->kind == QF_SCORE_SELECT || step->kind == QF_SCORE_TANH))
+            return QF_REASON_score_op;
         switch (step->kind) {
         case QF_SCORE_MULTIPLY:
             if (capped)
@@ -236,7 +240,11 @@ qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_
                 out->pair_dtype = step->dtype;
             }
             break;
-        case QF_SCORE_OTHER: return QF_REASON_score_op;
+        case QF_SCORE_SCALE:
+            if (out->scale_count == QF_MAX_SCORE_SCALES) return QF_REASON_score_op;
+            out->scales[out->scale_count++] = (struct qf_score_scale){
+                .value = step->value, .axes = step->axes, .divides = step->number < 0.0, .node = step->node};
+            break;
         }
     }
     *out_node = (qf_node){0};

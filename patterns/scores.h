@@ -9,6 +9,7 @@
 
 #define QF_MAX_SCORE_ENTRIES 192
 #define QF_MAX_SCORE_STEPS   48
+#define QF_MAX_SCORE_SCALES  4
 
 typedef enum qf_score_step_kind {
     QF_SCORE_MULTIPLY, /* by number */
@@ -16,7 +17,7 @@ typedef enum qf_score_step_kind {
     QF_SCORE_SELECT,   /* value (a condition) ? score : fill, or the other way round */
     QF_SCORE_TANH,
     QF_SCORE_PAIR, /* quantised and dequantised */
-    QF_SCORE_OTHER /* an op that has no place in the normal form */
+    QF_SCORE_SCALE /* multiplied (number 1) or divided (number -1) by a tensor */
 } qf_score_step_kind;
 
 typedef struct qf_score_step {
@@ -70,7 +71,14 @@ typedef struct qf_score_form {
         double factor; /* of the fill */
         qf_node node;
     } selects[QF_MAX_SCORE_STEPS];
-    uint32_t addend_count, select_count;
+    /* Tensors that multiply (or divide) the product itself, under every addend. */
+    struct qf_score_scale {
+        qf_value value;
+        qf_axes axes;
+        bool divides;
+        qf_node node;
+    } scales[QF_MAX_SCORE_SCALES];
+    uint32_t addend_count, select_count, scale_count;
     qf_node pair; /* the dequantise of a pair on the scores; 0: none */
     qf_dtype pair_dtype;
 } qf_score_form;

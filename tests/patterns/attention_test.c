@@ -164,9 +164,11 @@ static void fault_18_scales_are_carried(void **state) {
     expect_scale(plain, 1.0);
 }
 
-static void a_scale_that_no_number_is_refused(void **state) {
+static void a_factor_that_q_cannot_take_is_refused(void **state) {
     (void)state;
-    expect_reason(QKV ", %c: f32[]", SCORES "  %l = mul %s, %c\n" SOFTMAX VALUES, QF_REASON_score_op);
+    expect_reason(QKV ", %c: f32[B, 1, 1, S]", SCORES "  %l = mul %s, %c\n" SOFTMAX VALUES, QF_REASON_score_op);
+    expect_reason(QKV ", %c: f32[4, 1, 1], %w: f32[4, T, S]",
+                  SCORES "  %s1 = add %s, %w\n  %l = mul %s1, %c\n" SOFTMAX VALUES, QF_REASON_score_op);
     expect_reason(QKV, SCORES NUMBER("c", "inf") "  %l = mul %s, %c\n" SOFTMAX VALUES, QF_REASON_score_op);
 }
 
@@ -619,7 +621,7 @@ int main(void) {
         cmocka_unit_test(fault_8_dims_of_one_meaning),
         cmocka_unit_test(fault_17_softmax_over_another_axis),
         cmocka_unit_test(fault_18_scales_are_carried),
-        cmocka_unit_test(a_scale_that_no_number_is_refused),
+        cmocka_unit_test(a_factor_that_q_cannot_take_is_refused),
         cmocka_unit_test(fault_19_either_order),
         cmocka_unit_test(fault_20_causal_spellings),
         cmocka_unit_test(fault_20_what_is_not_causal_stays_an_operand),

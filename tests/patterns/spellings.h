@@ -97,6 +97,8 @@ static const spelling spellings[] = {
                    "  %p = softmax %s {axis=3}\n" VALUES,
      1e-6},
     {"zero_scale", QKV, SCORES NUMBER("c", "0.0") "  %l = mul %s, %c\n" SOFTMAX VALUES, 1e-6},
+    {"tensor_scale", QKV ", %w: f32[4, 1, 1], %x: f32[]",
+     SCORES "  %s1 = mul %w, %s\n  %l = div %s1, %x\n" SOFTMAX VALUES, 1e-5},
     {"negative_scale", QKV, SCORES NUMBER("c", "-0.125") "  %l = mul %s, %c\n" SOFTMAX VALUES, 1e-6},
     {"softcap", QKV,
      SCORES NUMBER("c", "0.25") NUMBER("h", "3.0") "  %s1 = mul %s, %c\n  %s2 = div %s1, %h\n  %s3 = tanh %s2\n"
