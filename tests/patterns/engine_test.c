@@ -276,6 +276,49 @@ static void fault_21_defaults_written_out_change_nothing(void **state) {
                  "group=0}\n  return %y\n}\n");
 }
 
+/* Rules that are loaded but match nothing leave no trace in a graph. */
+static void fault_13_loading_rules_changes_nothing(void **state) {
+    (void)state;
+    static const char *const phases[] = {"canonicalize", "raise", "attention_operands", "fold_scales",
+                                         "fuse_attention_quant"};
+    bench b;
+    bench_open(&b,
+               INPUTS ") {\n" ATTENTION "  %p = permute %a {order=[0, 2, 1, 3]}\n  %n = neg %p\n  return %n, %s\n}\n");
+    qf_buffer before = {.context = b.context}, after = {.context = b.context};
+    qf_graph_print(&before, b.graph);
+    uint32_t nodes = b.graph->node_count, values = b.graph->value_count;
+    assert_int_equal(
+        qf_rules_load(b.context,
+                      QF_TEXT("rule mine raise numerics exact benefit 90\n\"Test.\"\nbefore\n  %m = sin %x\n"
+                              "  %y = cos %m\nafter\n  %y = cos %x\nend\n"),
+                      "mine.rules"),
+        QF_OK);
+    for (size_t i = 0; i < QF_COUNT_OF(phases); i++) bench_run(&b, phases[i]);
+    qf_graph_print(&after, b.graph);
+    assert_string_equal(before.data, after.data);
+    assert_int_equal(b.graph->node_count, nodes);
+    assert_int_equal(b.graph->value_count, values);
+    assert_false(b.changed);
+    qf_buffer_destroy(&before);
+    qf_buffer_destroy(&after);
+    bench_close(&b);
+}
+
+/* A 16-bit q over an FP8 cache is legal and stays so: its dtype does not follow the cache's. */
+static void fault_42_a_wide_query_stays_wide(void **state) {
+    (void)state;
+    bench b;
+    fuse(&b, "(%q: bf16[B, 4, T, 8], %k: f8E4M3FN[B, 2, S, 8], %v: f8E4M3FN[B, 2, S, 8], %ks: f32[], %vs: f32[], "
+             "%s: f32[]) {\n"
+             "  %a = attention %q, %k, %v, k_scale=%ks, v_scale=%vs {scale=0.5}\n"
+             "  %y = quantize %a, %s {dtype=f8E4M3FN}\n  return %y\n}\n");
+    qf_node node = bench_find(&b, QF_OP_attention);
+    assert_int_equal(qf_value_dtype(b.graph, qf_node_operand(b.graph, node, QF_IN(attention, q))), QF_BF16);
+    assert_int_equal(qf_node_operand(b.graph, node, QF_IN(attention, q_scale)).id, 0);
+    assert_int_equal(bench_integer(&b, node, QF_ATTR(attention, out)), QF_F8E4M3FN);
+    bench_close(&b);
+}
+
 static void every_attribute_and_operand_is_carried(void **state) {
     (void)state;
     bench b;
@@ -353,6 +396,8 @@ int main(void) {
         cmocka_unit_test(fault_5_layers_cost_linear_matches),
         cmocka_unit_test(fault_8_dims_that_mean_the_same_match),
         cmocka_unit_test(fault_12_zero_points_are_not_overlooked),
+        cmocka_unit_test(fault_13_loading_rules_changes_nothing),
+        cmocka_unit_test(fault_42_a_wide_query_stays_wide),
         cmocka_unit_test(fault_15_other_users_keep_the_attention),
         cmocka_unit_test(fault_21_defaults_written_out_change_nothing),
         cmocka_unit_test(fault_22_interleaved_users_move),
