@@ -165,6 +165,64 @@ static void files_load(void **state) {
     check_destroy(context, &check);
 }
 
+/* The text of an embedded file with names that are not taken; freed by the caller. */
+static char *renamed_rules(const char *path, size_t *out_size) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    char *text = malloc(1 << 16), *out = malloc(1 << 17);
+    size_t size = fread(text, 1, (1 << 16) - 1, file), used = 0;
+    (void)fclose(file);
+    for (size_t i = 0; i < size; i++) {
+        out[used++] = text[i];
+        if (i >= 5 && memcmp(text + i - 5, "\nrule ", 6) == 0) out[used++] = 'z';
+    }
+    free(text);
+    *out_size = used;
+    return out;
+}
+
+/* Bytes changed, cut out and doubled: a fault or a sound rule, never a crash or a leak. */
+static void damaged_files_are_faults(void **state) {
+    (void)state;
+    size_t size;
+    char *text = renamed_rules(QF_SOURCE_DIR "/patterns/rules/attention.rules", &size), *damaged = malloc(size * 2);
+    uint64_t random = 88172645463325252u;
+    uint32_t sound = 0;
+    for (uint32_t round = 0; round < 150; round++) {
+        size_t length = size;
+        memcpy(damaged, text, size);
+        for (uint32_t change = 0; change < 1 + round % 4; change++) {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            size_t at = (size_t)(random >> 20) % length, run = (size_t)(random >> 8) % 24;
+            if (at + run >= length) continue;
+            switch (random % 3) {
+            case 0: damaged[at] = (char)(random >> 40); break;
+            case 1:
+                memmove(damaged + at, damaged + at + run, length - at - run);
+                length -= run;
+                break;
+            default:
+                if (length + run > size * 2) break;
+                memmove(damaged + at + run, damaged + at, length - at);
+                length += run;
+                break;
+            }
+        }
+        check_state check;
+        qf_context *context = check_context(&check);
+        assert_non_null(qf_rules_of(context));
+        qf_status status = qf_rules_load(context, (qf_text){damaged, length}, "damaged.rules");
+        assert_int_equal(status == QF_OK, check.messages[0] == 0);
+        sound += status == QF_OK;
+        check_destroy(context, &check);
+    }
+    assert_true(sound < 150);
+    free(text);
+    free(damaged);
+}
+
 /* Fails the n-th allocation until loading passes; nothing leaks, and the status says why. */
 static void memory_may_run_out(void **state) {
     (void)state;
@@ -191,6 +249,7 @@ int main(void) {
         cmocka_unit_test(overlaps_of_equal_benefit_are_faults),
         cmocka_unit_test(several_faults_are_reported_at_once),
         cmocka_unit_test(files_load),
+        cmocka_unit_test(damaged_files_are_faults),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
