@@ -141,8 +141,8 @@ static void expect_same_with_numbers(const rule_case *c) {
         qf_buffer text = {.context = context};
         qf_type type = operand.id ? qf_value_type(symbols.graph, operand) : (qf_type){0};
         bool ranked = qf_type_is_ranked(context, type);
-        qf_buffer_print(&text, operand.id ? "%s[%s" : "", qf_dtype_name(qf_type_dtype(context, type)),
-                        ranked ? "" : "*");
+        if (operand.id) qf_buffer_text(&text, qf_text_of(qf_dtype_name(qf_type_dtype(context, type))));
+        if (operand.id) qf_buffer_text(&text, ranked ? QF_TEXT("[") : QF_TEXT("[*"));
         for (uint32_t d = 0; ranked && d < qf_type_rank(context, type); d++) {
             int64_t number;
             assert_true(qf_dim_evaluate(context, qf_type_dims(context, type)[d], number_of, context, &number));
