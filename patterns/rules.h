@@ -8,8 +8,8 @@
 
 typedef struct qf_rules_options {
     qf_numerics numerics;
-    /* Asked for every new node before a rewrite is kept: does the target have a kernel for it? NULL: everything runs.
-     */
+    /* Asked for every new node of a fusion before it is kept: does the target have a kernel for it? NULL: everything
+     * runs. Only fuse_attention_quant asks: the other phases spell the graph in one way for every target. */
     bool (*supports)(void *user, const qf_graph *graph, qf_node node, char *reason, size_t reason_size);
     void *supports_user;
     const qf_string *only; /* NULL, or the one rule that may run (tests, `qfuse rules test`) */
@@ -29,7 +29,7 @@ qf_rule_phase *qf_rules_phase(qf_rule_set *set, qf_text name);
 /* Rewrites with the rules of `phase` until none applies. A rewrite takes: a match, its predicates, no user outside of
  * it, no graph output inside of it, an allowed numerics class, equal types of what it replaces, a kernel for each new
  * node, and a number below the report's limit. Refusals are counted in the rules' statistics and, where an attention is
- * in the match, kept for qf_rules_explain. *out_changed is set, never cleared. Linear in nodes. */
+ * in the match, kept for qf_explain_misses. *out_changed is set, never cleared. Linear in nodes. */
 qf_status qf_rules_run(qf_graph *graph, const char *phase, const qf_rules_options *options, qf_report *report,
                        bool *out_changed);
 
@@ -37,8 +37,8 @@ qf_status qf_rules_run(qf_graph *graph, const char *phase, const qf_rules_option
  * attention whose K and V are FP8, rounding elsewhere (node 0 too). */
 qf_numerics qf_numerics_at(const qf_graph *graph, qf_node node, qf_numerics numerics);
 
-/* For each attention whose result is not FP8: one miss that says why its output
- * quantisation did not fuse. Call it once the rules of fuse_attention_quant have run. */
+/* For each attention whose result is not FP8: one miss that says why its output quantisation did not fuse. Call it once
+ * the rules of fuse_attention_quant have run. */
 qf_status qf_explain_misses(qf_graph *graph, qf_report *report);
 
 #endif

@@ -7,8 +7,9 @@
 #include "patterns/rules.h"
 #include "tools/tool.h"
 
-/* Runs the rule's left side before and after the rewrite on every `test` clause, with --seed, and prints a line.
- * TOOL_DIFFERENT when a result breaks the rule's numerics class, or a clause does not match the rule's own left side. */
+/* Runs the left side before and after the rewrite for every `test` clause, with --seed, and prints a line.
+ * TOOL_DIFFERENT when a result breaks the rule's numerics class, or a clause does not match the rule's own left side.
+ */
 int tool_test_rule(qf_tool *tool, qf_rule *rule);
 
 #endif
