@@ -48,6 +48,7 @@ qf_status qf_context_create(const qf_context_options *options, qf_context **out_
     qf_context *context = given.allocator.reallocate(given.allocator.user, NULL, 0, sizeof *context);
     if (!context) return QF_ERROR_OUT_OF_MEMORY;
     memset(context, 0, sizeof *context);
+    context->build = QF_BUILD;
     context->allocator = given.allocator;
     context->handler = given.handler;
     context->handler_user = given.handler_user;

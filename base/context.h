@@ -115,7 +115,11 @@ qf_status qf_record(qf_context *context, qf_status status);
 struct qf_dim_table;
 struct qf_type_table;
 
+/* The two libraries share the inside of contexts and plans, so both must be of one version. */
+#define QF_BUILD ((uint32_t)QF_VERSION_MAJOR << 20 | (uint32_t)QF_VERSION_MINOR << 10 | (uint32_t)QF_VERSION_PATCH)
+
 struct qf_context {
+    uint32_t build; /* QF_BUILD of the library that made it; stays first */
     qf_allocator allocator;
     qf_diagnostic_handler handler;
     void *handler_user;

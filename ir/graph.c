@@ -14,6 +14,7 @@ qf_status qf_graph_create(qf_context *context, const char *name, qf_graph **out_
     if (!out_graph) return QF_ERROR_INVALID_ARGUMENT;
     *out_graph = NULL;
     if (!context) return QF_ERROR_INVALID_ARGUMENT;
+    if (context->build != QF_BUILD) return QF_ERROR_VERSION; /* libqfuse and libqfuse_rt of different releases */
     qf_graph *graph = qf_allocate(context, sizeof *graph);
     if (!graph) return QF_ERROR_OUT_OF_MEMORY;
     graph->context = context;
