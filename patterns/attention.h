@@ -1,6 +1,7 @@
 /* Owns: raising decomposed attention to the attention op on grounds of dimension roles, and the same normal form for
  * attention nodes that an importer made. Does not own: the pass around it (passes/raise.c), fusing the output
- * quantisation (rules). Next: attention.c (decision), build.c (rewrite), refine.c (nodes that are attention already).
+ * quantisation (rules). Next: attention.c, analyse.c (decision), build.c (rewrite), refine.c (nodes that are attention
+ * already).
  */
 #ifndef QF_PATTERNS_ATTENTION_H
 #define QF_PATTERNS_ATTENTION_H

@@ -1,10 +1,11 @@
 /* Owns: what is known of one attention while it is being recognised, and the interface between decision and rewrite.
  * Does not own: the entry points (attention.h).
- * Next: attention.c, build.c. */
+ * Next: analyse.c, roles.c, build.c. */
 #ifndef QF_PATTERNS_CANDIDATE_H
 #define QF_PATTERNS_CANDIDATE_H
 
 #include "patterns/arrange.h"
+#include "patterns/contraction.h"
 #include "patterns/mask.h"
 #include "patterns/operand.h"
 #include "patterns/report.h"
@@ -43,6 +44,18 @@ typedef struct qf_candidate {
     bool recognised;    /* all of attention's parts were found */
 } qf_candidate;
 
+typedef struct qf_second_contraction {
+    qf_contraction contraction;
+    uint32_t side; /* of the probabilities */
+    bool certain;  /* a softmax was seen, not only exponentials */
+    qf_axes operands[2];
+} qf_second_contraction;
+
+/* A pure node whose results nobody reads. */
+bool qf_is_dead(const qf_graph *graph, qf_node node);
+/* Whether the contraction, whose probabilities are on `side`, is an attention: fills the candidate. False with a
+ * reason, or (reason none) where there is no softmax, or on failure. The candidate's labels were initialised before. */
+bool qf_candidate_analyse(qf_candidate *candidate, qf_second_contraction *second, qf_numerics numerics);
 /* Sets reason and blocker; returns false. The first one stays. */
 bool qf_candidate_miss(qf_candidate *candidate, qf_reason reason, qf_node blocker, const char *detail);
 /* Roles from the labels of q, k, v, result and masks, and the masks' meaning. */

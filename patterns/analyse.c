@@ -1,0 +1,395 @@
+/* Owns: deciding whether a second contraction is an attention, with a reason where it is not.
+ * Does not own: finding second contractions (attention.c), roles (roles.c).
+ * Next: roles.c, build.c. */
+#include <math.h>
+#include <string.h>
+
+#include "patterns/candidate.h"
+
+#define MAX_FORWARD_STEPS 16
+
+/* --- users --- */
+
+/* A pure node whose results nobody reads. */
+bool qf_is_dead(const qf_graph *graph, qf_node node) {
+    const qf_node_data *data = qf_node_at(graph, node);
+    if (!qf_op_has_trait(data->op, QF_TRAIT_PURE)) return false;
+    for (uint32_t i = 0; i < data->result_count; i++)
+        if (qf_value_at(graph, data->results[i])->use_count) return false;
+    return true;
+}
+
+static bool counts_as_use(const qf_graph *graph, const qf_use *use) {
+    return !qf_op_has_trait(qf_node_op(graph, use->user), QF_TRAIT_SHAPE_ONLY) && !qf_is_dead(graph, use->user);
+}
+
+/* Values inside are read inside only: all results of the path's nodes but the one that is replaced. */
+static bool check_users(qf_candidate *c) {
+    const qf_graph *graph = c->labels.graph;
+    for (uint32_t i = 0; i < c->path.count; i++) {
+        const qf_node_data *data = qf_node_at(graph, c->path.nodes[i]);
+        for (uint32_t r = 0; r < data->result_count; r++) {
+            if (data->results[r].id == c->result.id) continue;
+            QF_FOR_EACH_USE(graph, data->results[r], use) {
+                if (!counts_as_use(graph, use) || qf_path_has(&c->path, use->user)) continue;
+                if (qf_node_op(graph, use->user) == QF_OP_return)
+                    return qf_candidate_miss(c, QF_REASON_graph_output, c->path.nodes[i],
+                                             "scores or probabilities are an output of the graph");
+                return qf_candidate_miss(c, QF_REASON_scores_used_twice, use->user,
+                                         "scores or probabilities have another user");
+            }
+        }
+    }
+    return true;
+}
+
+/* The only user of the value that counts; 0 when there are others. */
+static qf_node only_user(const qf_graph *graph, qf_value value) {
+    qf_node user = {0};
+    QF_FOR_EACH_USE(graph, value, use) {
+        if (!counts_as_use(graph, use)) continue;
+        if (user.id && user.id != use->user.id) return (qf_node){0};
+        user = use->user;
+    }
+    return user;
+}
+
+/* --- E v / sum(E): the value that divides the product --- */
+
+static qf_value find_division(const qf_graph *graph, qf_value product) {
+    qf_value value = product;
+    for (uint32_t step = 0; step < MAX_FORWARD_STEPS; step++) {
+        qf_node user = only_user(graph, value);
+        qf_op op = qf_node_op(graph, user);
+        if (!user.id) break;
+        qf_value result = qf_node_result(graph, user, 0);
+        if (op == QF_OP_div || op == QF_OP_mul) return result;
+        if (op != QF_OP_cast && !qf_op_has_trait(op, QF_TRAIT_LAYOUT)) break;
+        value = result;
+    }
+    return (qf_value){0};
+}
+
+/* Starts labels at the division and carries them back to the product. */
+static bool label_division(qf_candidate *c, qf_value *out_sum, qf_axes *out_sum_axes) {
+    qf_labelling *labels = &c->labels;
+    qf_value numerator;
+    qf_axes axes;
+    if (!qf_labelling_of_dims(labels, qf_value_dims(labels->graph, c->result), qf_value_rank(labels->graph, c->result),
+                              &c->result_axes) ||
+        !qf_division_by_sum(labels, &c->path, c->result, &c->result_axes, &numerator, &axes, out_sum, out_sum_axes))
+        return false;
+    qf_trace_root(labels, &c->path, &numerator, &axes);
+    c->product_axes = axes;
+    return numerator.id == c->product.id;
+}
+
+/* --- the side of the probabilities --- */
+
+static bool label_second(qf_candidate *c, qf_second_contraction *second) {
+    qf_letter_labels letters;
+    qf_path_add(&c->path, second->contraction.node);
+    return qf_contraction_labels(&c->labels, &second->contraction, &c->product_axes, second->operands, &letters,
+                                 &c->keys);
+}
+
+static bool reset(qf_candidate *c, const qf_second_contraction *second) {
+    qf_graph *graph = c->labels.graph;
+    qf_symbolic *symbolic = c->labels.symbolic;
+    qf_labelling_destroy(&c->labels);
+    *c = (qf_candidate){
+        .node = second->contraction.node, .product = second->contraction.result, .result = second->contraction.result};
+    return qf_labelling_init(&c->labels, graph, symbolic);
+}
+
+/* Numerator and denominator meet only after the second contraction. False without a miss: no softmax at all. */
+static bool read_late_division(qf_candidate *c, qf_second_contraction *second) {
+    qf_value sum, result = find_division(c->labels.graph, c->product);
+    qf_axes sum_axes;
+    if (!result.id || qf_value_rank(c->labels.graph, result) == QF_UNRANKED || !reset(c, second)) return false;
+    c->result = result;
+    if (!label_division(c, &sum, &sum_axes) || !label_second(c, second)) return false;
+    qf_probabilities *p = &c->probabilities;
+    if (qf_probabilities_read(&c->labels, &c->path, second->contraction.operand[second->side],
+                              &second->operands[second->side], p) != QF_SOFTMAX_FOUND ||
+        !p->unnormalised ||
+        !qf_is_sum_of(&c->labels, &c->path, sum, sum_axes, p->exponentials, p->exponential_axes, &p->normalised))
+        return false;
+    qf_strip_maximum(&c->labels, &c->path, p->normalised, &p->logits, &p->axes);
+    return true;
+}
+
+static bool read_probabilities(qf_candidate *c, qf_second_contraction *second) {
+    qf_graph *graph = c->labels.graph;
+    if (!reset(c, second)) return false;
+    if (!qf_labelling_of_dims(&c->labels, qf_value_dims(graph, c->result), qf_value_rank(graph, c->result),
+                              &c->result_axes))
+        return false;
+    c->product_axes = c->result_axes;
+    if (!label_second(c, second)) return false;
+    switch (qf_probabilities_read(&c->labels, &c->path, second->contraction.operand[second->side],
+                                  &second->operands[second->side], &c->probabilities)) {
+    case QF_SOFTMAX_NONE:
+        return c->probabilities.softmax.id || !second->certain
+                   ? false
+                   : qf_candidate_miss(c, QF_REASON_roles, c->node,
+                                       "what lies between softmax and contraction is no layout, "
+                                       "cast, quantise pair or guard");
+    case QF_SOFTMAX_PAIR_TWICE:
+        return qf_candidate_miss(c, QF_REASON_probabilities_quantised, c->probabilities.pair.dequantize,
+                                 "the probabilities are quantised twice");
+    case QF_SOFTMAX_FOUND: break;
+    }
+    return !c->probabilities.unnormalised || read_late_division(c, second);
+}
+
+static bool check_probability_pair(qf_candidate *c) {
+    const qf_pair *pair = &c->probabilities.pair;
+    const qf_graph *graph = c->labels.graph;
+    if (!pair->dequantize.id) return true;
+    if (!qf_dtype_is_float8(pair->dtype))
+        return qf_candidate_miss(c, QF_REASON_probabilities_quantised, pair->dequantize,
+                                 "only FP8 probabilities can be computed inside of attention");
+    double scale;
+    bool saturates = qf_node_attribute(graph, pair->quantize, QF_ATTR(quantize, saturate))->integer != 0;
+    bool cannot_overflow =
+        qf_scalar_number(&c->labels, pair->scale, &scale) && scale * qf_dtype_largest(pair->dtype) >= 1.0;
+    if (!saturates && !cannot_overflow)
+        return qf_candidate_miss(c, QF_REASON_unsaturated, pair->quantize, "the probabilities may overflow");
+    return true;
+}
+
+/* The normalised labels are the summed ones; with a sink column, once that is cut off. */
+static bool check_normalised(qf_candidate *c) {
+    qf_labelling *labels = &c->labels;
+    qf_probabilities *p = &c->probabilities;
+    if (!qf_labelling_resolve(labels, p->normalised, &p->normalised) ||
+        !qf_labelling_resolve(labels, c->keys, &c->keys) || !qf_labelling_resolve(labels, p->extended, &p->extended) ||
+        !qf_labelling_resolve(labels, p->kept, &p->kept))
+        return false;
+    bool same = p->has_sink
+                    ? qf_labelling_same_set(p->normalised, p->extended) && qf_labelling_same_set(p->kept, c->keys)
+                    : qf_labelling_same_set(p->normalised, c->keys);
+    return same || qf_candidate_miss(c, QF_REASON_softmax_axis, p->softmax, NULL);
+}
+
+/* logits = concat(scores, sink) along the normalised axis. */
+static bool read_sink(qf_candidate *c) {
+    qf_labelling *labels = &c->labels;
+    qf_graph *graph = labels->graph;
+    qf_probabilities *p = &c->probabilities;
+    if (!p->has_sink) return true;
+    qf_trace_root(labels, &c->path, &p->logits, &p->axes);
+    qf_node node = qf_producer_of_op(graph, p->logits, QF_OP_concat);
+    if (!node.id || qf_node_at(graph, node)->operand_count != 2)
+        return qf_candidate_miss(c, QF_REASON_score_op, p->softmax,
+                                 "a column is cut off after the softmax but none was added");
+    uint32_t axis = (uint32_t)qf_node_attribute(graph, node, QF_ATTR(concat, axis))->integer;
+    uint32_t sink = p->sink_first ? 0 : 1;
+    qf_value column = qf_node_operand(graph, node, sink), scores = qf_node_operand(graph, node, 1 - sink);
+    if (axis >= p->axes.rank || !qf_labelling_resolve_all(labels, &p->axes) ||
+        !qf_labelling_same_set(p->axes.axis[axis], p->extended) || qf_value_rank(graph, column) != p->axes.rank ||
+        !qf_dim_is(labels->context, qf_value_dims(graph, column)[axis], 1))
+        return qf_candidate_miss(c, QF_REASON_score_op, node, "the concatenation is no sink column");
+    qf_path_add(&c->path, node);
+    c->has_sinks = true;
+    c->sinks = column;
+    c->sink_axes = p->axes;
+    c->sink_axes.axis[axis] = (qf_axis){0};
+    qf_trace_root(labels, NULL, &c->sinks, &c->sink_axes);
+    p->logits = scores;
+    p->axes.axis[axis] = p->kept;
+    return true;
+}
+
+/* --- the scores --- */
+
+typedef struct first_contraction {
+    uint32_t entry, count; /* count of contractions that qualify */
+    qf_traced q, k;
+    qf_value k_operand;
+    qf_axes k_axes;
+    qf_axis depth, row_axis;
+} first_contraction;
+
+static bool holds(qf_labelling *labels, const qf_traced *operand, qf_axis keys, uint32_t *out_count) {
+    qf_axis flat;
+    *out_count = 0;
+    if (!qf_labelling_flatten(labels, &operand->axes, &flat)) return false;
+    for (uint32_t i = 0; i < keys.count; i++) *out_count += qf_labelling_contains(flat, keys.atoms[i]);
+    return true;
+}
+
+/* Labels of the innermost result axis that only q's operand has. */
+static qf_axis find_row_axis(const qf_contraction *contraction, const qf_letter_labels *letters, uint32_t q_side) {
+    for (uint32_t i = contraction->result_rank; i-- > 0;) {
+        uint32_t letter = contraction->result_letter[i];
+        if (letters->axis[letter].count && qf_contraction_letter_in(contraction, q_side, letter) &&
+            !qf_contraction_letter_in(contraction, 1 - q_side, letter))
+            return letters->axis[letter];
+    }
+    return (qf_axis){0};
+}
+
+/* The contraction qualifies where exactly one operand holds the keys. */
+static bool try_first(qf_candidate *c, const qf_scores *scores, uint32_t entry, first_contraction *out) {
+    qf_labelling *labels = &c->labels;
+    qf_contraction contraction;
+    qf_axes operands[2];
+    qf_letter_labels letters;
+    qf_axis depth, keys;
+    qf_traced traced[2];
+    uint32_t count[2];
+    if (!qf_contraction_read(labels->graph, qf_value_producer(labels->graph, scores->entries[entry].value),
+                             &contraction) ||
+        !qf_contraction_labels(labels, &contraction, &scores->entries[entry].axes, operands, &letters, &depth))
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (!qf_trace_operand(labels, contraction.operand[i], &operands[i], true, false, &traced[i])) return false;
+    if (!qf_labelling_resolve(labels, c->keys, &keys)) return false;
+    for (uint32_t i = 0; i < 2; i++)
+        if (!holds(labels, &traced[i], keys, &count[i])) return false;
+    uint32_t k_side = count[0] ? 0 : 1;
+    if (count[k_side] != keys.count || count[1 - k_side] != 0 || !keys.count) return false;
+    if (out->count++) return true;
+    out->entry = entry;
+    out->q = traced[1 - k_side];
+    out->k = traced[k_side];
+    out->k_operand = contraction.operand[k_side];
+    out->k_axes = operands[k_side];
+    out->depth = depth;
+    out->row_axis = find_row_axis(&contraction, &letters, 1 - k_side);
+    return true;
+}
+
+static bool miss_without_contraction(qf_candidate *c, const qf_scores *scores) {
+    const qf_graph *graph = c->labels.graph;
+    uint32_t contractions = 0;
+    for (uint32_t i = 0; i < scores->count; i++) contractions += scores->entries[i].contraction;
+    if (contractions)
+        return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax,
+                                 "no contraction under the softmax has the summed label on one side only");
+    if (scores->dead_end.id && qf_node_op(graph, scores->dead_end) == QF_OP_opaque)
+        return qf_candidate_miss(c, QF_REASON_unknown_op, scores->dead_end, NULL);
+    if (scores->dead_end.id) return qf_candidate_miss(c, QF_REASON_score_op, scores->dead_end, NULL);
+    return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax, "no contraction feeds the softmax");
+}
+
+static bool read_scores(qf_candidate *c) {
+    qf_labelling *labels = &c->labels;
+    qf_scores scores;
+    first_contraction first = {.count = 0};
+    if (!qf_scores_search(labels, c->probabilities.logits, &c->probabilities.axes, &scores)) return false;
+    for (uint32_t i = 0; i < scores.count; i++)
+        if (scores.entries[i].contraction) (void)try_first(c, &scores, i, &first);
+    if (!first.count) return miss_without_contraction(c, &scores);
+    qf_node product = qf_value_producer(labels->graph, scores.entries[first.entry].value);
+    if (first.count > 1) return qf_candidate_miss(c, QF_REASON_second_contraction, product, NULL);
+    if (qf_scores_reached_twice(&scores, first.entry))
+        return qf_candidate_miss(c, QF_REASON_scores_used_twice, product, "the scores reach the softmax on two paths");
+    c->q = first.q;
+    c->k = first.k;
+    c->k_operand = first.k_operand;
+    c->k_axes = first.k_axes;
+    c->depth = first.depth;
+    c->row_axis = first.row_axis;
+    if (!qf_labelling_flatten(labels, &scores.entries[first.entry].axes, &c->score_order)) return false;
+    qf_scores_path(labels, &scores, first.entry, &c->path);
+    qf_score_form *form = QF_ARENA_NEW(&labels->arena, qf_score_form, 1);
+    if (!form) return false;
+    qf_node blocker;
+    qf_reason reason = qf_scores_normalise(&scores, first.entry, form, &blocker);
+    if (reason == QF_REASON_none) reason = qf_masks_add_form(labels, form, &c->masks, &blocker);
+    if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, blocker, NULL);
+    c->scale = form->scale;
+    c->softcap = form->softcap;
+    c->scale_count = form->scale_count;
+    memcpy(c->scales, form->scales, sizeof c->scales);
+    c->score_pair = form->pair;
+    c->score_pair_dtype = form->pair_dtype;
+    return true;
+}
+
+/* --- the decision --- */
+
+static bool check_operands(qf_candidate *c) {
+    const qf_graph *graph = c->labels.graph;
+    const qf_traced *operands[2] = {&c->k, &c->v};
+    for (uint32_t i = 0; i < 2; i++) {
+        qf_value value = operands[i]->packed.id ? operands[i]->packed : operands[i]->value;
+        if (qf_is_constant_tree(graph, value))
+            return qf_candidate_miss(c, QF_REASON_constant_operand, qf_value_producer(graph, value),
+                                     i == 0 ? "k is a constant" : "v is a constant");
+    }
+    c->scale *= c->q.multiplier * c->k.multiplier;
+    if (!isfinite(c->scale) || !isfinite(c->softcap))
+        return qf_candidate_miss(c, QF_REASON_score_op, c->probabilities.softmax,
+                                 "the scale of the scores is not finite");
+    return true;
+}
+
+static bool check_numerics(qf_candidate *c, qf_numerics numerics) {
+    if (c->score_pair.id && !qf_dtype_is_float8(c->score_pair_dtype))
+        return qf_candidate_miss(c, QF_REASON_score_op, c->score_pair, "an integer quantise pair on the scores");
+    if (c->score_pair.id && numerics != QF_NUMERICS_RELAXED)
+        return qf_candidate_miss(c, QF_REASON_scores_quantised, c->score_pair, NULL);
+    c->dropped_score_pair = c->score_pair.id != 0;
+    if (numerics == QF_NUMERICS_EXACT)
+        return qf_candidate_miss(c, QF_REASON_numerics_class, c->node, "raising is of class rounding");
+    return true;
+}
+
+/* Sinks are one number a query head. */
+static bool check_sinks(qf_candidate *c) {
+    for (uint32_t i = 0; c->has_sinks && i < c->sink_axes.rank; i++)
+        for (uint32_t a = 0; a < c->sink_axes.axis[i].count; a++) {
+            qf_atom_id atom = c->sink_axes.axis[i].atoms[a];
+            if (!qf_labelling_contains(c->roles.kv_heads, atom) && !qf_labelling_contains(c->roles.group, atom))
+                return qf_candidate_miss(c, QF_REASON_score_op, qf_value_producer(c->labels.graph, c->sinks),
+                                         "the sink column is not one number a query head");
+        }
+    return true;
+}
+
+/* A tensor that scales the scores scales q instead, if it does not depend on the key. */
+static bool check_scales(qf_candidate *c) {
+    for (uint32_t i = 0; i < c->scale_count; i++) {
+        qf_axis flat, keys;
+        if (!qf_labelling_resolve_all(&c->labels, &c->scales[i].axes) ||
+            !qf_labelling_flatten(&c->labels, &c->scales[i].axes, &flat) ||
+            !qf_labelling_filter(&c->labels, flat, c->roles.keys, true, &keys))
+            return false;
+        if (keys.count)
+            return qf_candidate_miss(c, QF_REASON_score_op, c->scales[i].node,
+                                     "a factor of the scores depends on the key");
+        if (c->q.scale.id)
+            return qf_candidate_miss(c, QF_REASON_score_op, c->scales[i].node,
+                                     "a tensor scales the scores of an FP8 q");
+    }
+    return true;
+}
+
+/* k and v with scales an index of an axis, if that axis is the KV heads; else with per-tensor scales only. */
+static bool read_operands(qf_candidate *c, const qf_second_contraction *second) {
+    uint32_t side = 1 - second->side;
+    qf_labelling *labels = &c->labels;
+    for (uint32_t per_axis = 2; per_axis-- > 0;) {
+        if (!qf_trace_operand(labels, second->contraction.operand[side], &second->operands[side], false, per_axis,
+                              &c->v) ||
+            !qf_trace_operand(labels, c->k_operand, &c->k_axes, true, per_axis, &c->k) || !qf_candidate_assign_roles(c))
+            return false;
+        if (qf_candidate_scales_fit(c)) break;
+    }
+    return check_operands(c) && check_sinks(c) && check_scales(c);
+}
+
+bool qf_candidate_analyse(qf_candidate *c, qf_second_contraction *second, qf_numerics numerics) {
+    if (!read_probabilities(c, second)) return false;
+    if (!check_probability_pair(c) || !check_normalised(c) || !read_sink(c) || !read_scores(c) ||
+        !read_operands(c, second))
+        return false;
+    qf_reason reason = qf_masks_classify(&c->labels, &c->roles, true, &c->masks);
+    if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, c->probabilities.softmax, NULL);
+    c->recognised = true;
+    return check_users(c) && check_numerics(c, numerics);
+}
