@@ -55,16 +55,11 @@ static const struct {
 
 /* Ops whose result types are given, not inferred: the rows of ops.def with the rule `given`. */
 static bool types_are_given(qf_op op) {
-    static const struct {
-        qf_op op;
-        const char *rule;
-    } rules[] = {
-#define OP(number, name, doc, operands, results, attributes, traits, infer, cpu) {QF_OP_##name, #infer},
+    switch ((uint32_t)op) {
+#define OP(number, name, doc, operands, results, attributes, traits, infer, cpu) case number: return strcmp(#infer, "given") == 0;
 #include "spec/ops.def"
 #include "spec/undef.h"
-    };
-    for (size_t i = 0; i < QF_COUNT_OF(rules); i++)
-        if (rules[i].op == op) return strcmp(rules[i].rule, "given") == 0;
+    }
     return false;
 }
 /* clang-format on */
@@ -242,8 +237,10 @@ static bool check_given(qf_verify_call *call, qf_graph *record_in, const qf_type
 /* Inference that records nothing only reads, so a shallow copy stands for a graph that may not change. */
 static bool infer(qf_verify_call *call, qf_graph *record_in, qf_type *types) {
     qf_graph copy;
-    if (!record_in) copy = *call->graph;
-    qf_infer_call infer = {.graph = record_in ? record_in : &copy,
+    if (!record_in && !call->reader) copy = *call->graph;
+    qf_infer_call infer = {.graph = record_in      ? record_in
+                                    : call->reader ? call->reader
+                                                   : &copy,
                            .info = call->info,
                            .operands = call->operands,
                            .operand_count = call->operand_count,

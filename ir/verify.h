@@ -26,6 +26,7 @@ typedef struct qf_verify_call {
     uint32_t result_count;
     qf_location location; /* for messages and guards */
     qf_position position; /* for messages; where position.location is NULL, `location` is printed */
+    qf_graph *reader;     /* a shallow copy of `graph` for inference that records nothing; NULL: made for each call */
     uint32_t fault_count; /* counts up */
 } qf_verify_call;
 

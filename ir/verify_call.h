@@ -87,8 +87,9 @@ typedef void (*qf_verify_function)(qf_verify_call *call);
     X(constant)                                                                                                        \
     X(parameter)                                                                                                       \
     X(opaque)                                                                                                          \
-    X(symbolic) X(iota) X(full) X(bitcast) X(permute) X(slice) X(concat) X(split) X(pad) X(one_hot) X(top_k) X(conv)   \
-        X(layer_norm) X(rms_norm) X(add_rms_norm) X(silu_mul) X(contract) X(scaled_matmul) X(quantize) X(dequantize)   \
+    X(symbolic)                                                                                                        \
+    X(iota) X(full) X(bitcast) X(permute) X(slice) X(concat) X(split) X(pad) X(one_hot) X(top_k) X(conv) X(layer_norm) \
+        X(rms_norm) X(add_rms_norm) X(silu_mul) X(contract) X(scaled_matmul) X(quantize) X(dequantize)                 \
             X(dynamic_quantize) X(attention) X(paged_attention) X(kv_cache_write) X(rope) X(rope_quantize_cache_write)
 #define X(name) void qf_verify_##name(qf_verify_call *call);
 QF_VERIFY_OPS(X)

@@ -9,6 +9,7 @@
 
 typedef struct graph_verifier {
     const qf_graph *graph;
+    qf_graph reader; /* a shallow copy, which inference may be given; it records nothing */
     qf_verify_directory directory;
     uint32_t fault_count;
     uint8_t *defined;    /* by value id: inputs and results of nodes before the current one */
@@ -92,7 +93,8 @@ static bool check_node(graph_verifier *verifier, const qf_node_data *data, const
                            .operand_count = data->operand_count,
                            .attributes = data->attributes,
                            .result_count = data->result_count,
-                           .location = data->location};
+                           .location = data->location,
+                           .reader = &verifier->reader};
     if (qf_verify_operation_by(&call, &verifier->directory))
         (void)qf_verify_types(&call, NULL, verifier->types, verifier->types);
     verifier->fault_count += call.fault_count;
@@ -158,7 +160,7 @@ static void verifier_destroy(graph_verifier *verifier) {
 
 qf_status qf_graph_verify(const qf_graph *graph) {
     qf_context *context = graph->context;
-    graph_verifier verifier = {.graph = graph};
+    graph_verifier verifier = {.graph = graph, .reader = *graph};
     qf_verify_directory_init(&verifier.directory);
     verifier.defined = qf_allocate(context, graph->value_count);
     verifier.seen_uses = qf_allocate(context, (size_t)graph->value_count * sizeof *verifier.seen_uses);
