@@ -8,7 +8,9 @@
 #include "base/convert.h"
 #include "patterns/reorder.h"
 
-#define MAX_BUILT (QF_RULE_MAX_NODES * 4 + QF_RULE_MAX_CHAINS * QF_CHAIN_MAX)
+#define MAX_LOCATIONS      32
+#define MAX_LOCATION_DEPTH 8
+#define MAX_BUILT          (QF_RULE_MAX_NODES * 4 + QF_RULE_MAX_CHAINS * QF_CHAIN_MAX)
 
 typedef struct rewriter {
     const qf_match *match;
@@ -234,15 +236,24 @@ static bool build_node(rewriter *r, const qf_rule_node *node) {
     return true;
 }
 
+/* The source places that a location stands for, each once; what earlier rewrites fused is taken apart again. */
+static void add_leaves(const qf_graph *graph, qf_location location, qf_location *leaves, uint32_t *count,
+                       uint32_t depth) {
+    const qf_location_data *data = &graph->locations[location.id];
+    if (!location.id || depth > MAX_LOCATION_DEPTH) return;
+    for (uint32_t i = 0; i < data->part_count; i++) add_leaves(graph, data->parts[i], leaves, count, depth + 1);
+    if (data->part_count) return;
+    for (uint32_t i = 0; i < *count; i++)
+        if (leaves[i].id == location.id) return;
+    if (*count < MAX_LOCATIONS) leaves[(*count)++] = location;
+}
+
 static qf_location fuse_locations(rewriter *r) {
-    qf_location parts[QF_RULE_MAX_NODES];
+    qf_location parts[MAX_LOCATIONS];
     uint32_t count = 0;
-    for (uint32_t n = 0; n < r->rule->before_count; n++) {
-        qf_location location = qf_node_at(r->graph, r->match->nodes[n])->location;
-        bool known = !location.id || r->rule->before[n].keep;
-        for (uint32_t i = 0; i < count; i++) known |= parts[i].id == location.id;
-        if (!known) parts[count++] = location;
-    }
+    for (uint32_t n = 0; n < r->rule->before_count; n++)
+        if (!r->rule->before[n].keep)
+            add_leaves(r->graph, qf_node_at(r->graph, r->match->nodes[n])->location, parts, &count, 0);
     return count ? qf_location_fuse(r->graph, r->rule->name, parts, count) : (qf_location){0};
 }
 
@@ -253,7 +264,8 @@ static bool types_agree(rewriter *r) {
         if (r->rule->values[v].before == QF_NO_INDEX || r->rule->values[v].after == QF_NO_INDEX) continue;
         if (!r->match->values[v].id) continue;
         if (!qf_type_equal(qf_value_type(r->graph, r->match->values[v]), qf_value_type(r->graph, r->made[v])))
-            return refuse(r, QF_REASON_layout_between, r->match->nodes[r->rule->anchor]);
+            return refuse(r, r->match->attention.id ? QF_REASON_layout_between : QF_REASON_none,
+                          r->match->nodes[r->rule->anchor]);
     }
     return true;
 }

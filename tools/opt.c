@@ -1,11 +1,13 @@
 /* Owns: `qfuse opt`: passes over a graph, emitted in any form, with the debug switches.
  * Does not own: the pipeline's debug output (pipeline.c), the forms (ir/text.h, qfuse/onnx.h, qfuse/codegen.h).
  * Next: pipeline.c. */
+#include <inttypes.h>
 #include <string.h>
 
 #include <qfuse/codegen.h>
 
 #include "ir/text.h"
+#include "patterns/rules.h"
 #include "tools/explain.h"
 #include "tools/verify_rewrites.h"
 
@@ -72,6 +74,22 @@ static void print_statistics(const qf_run *run, uint32_t nodes_before, uint32_t 
     for (uint32_t i = 0; i < counts.rewrites; i++) (void)fprintf(stderr, "%s\n", qf_run_rewrite_text(run, i));
 }
 
+/* tried: looked at a node with the rule's anchor op; refused: why a match or near match was left alone. */
+static void print_rule_statistics(qf_context *context) {
+    const qf_rule_set *set = qf_rules_of(context);
+    for (uint32_t i = 0; set && i < set->rule_count; i++) {
+        const qf_rule_statistics *counts = &set->rules[i]->statistics;
+        if (!counts->matched) continue;
+        (void)fprintf(stderr, "rule %s: tried %" PRIu64 ", matched %" PRIu64 ", rewritten %" PRIu64,
+                      qf_string_c(context, set->rules[i]->name), counts->tried, counts->matched, counts->rewritten);
+        for (uint32_t reason = 0; reason < QF_COUNT_OF(counts->refused); reason++)
+            if (counts->refused[reason])
+                (void)fprintf(stderr, ", refused %" PRIu64 " (%s)", counts->refused[reason],
+                              qf_reason_code((qf_reason)reason));
+        (void)fprintf(stderr, "\n");
+    }
+}
+
 int tool_opt(qf_tool *tool) {
     if (!known_form(tool->options.emit)) return TOOL_USAGE;
     if (tool->options.file_count > 1) {
@@ -87,6 +105,7 @@ int tool_opt(qf_tool *tool) {
         tool_run_pipeline(tool, graph, tool->options.passes, tool->options.numerics, &run) == QF_OK) {
         code = emit(tool, graph) ? TOOL_OK : TOOL_FAILED;
         if (tool->options.statistics) print_statistics(run, nodes_before, graph->live_node_count);
+        if (tool->options.statistics) print_rule_statistics(tool->context);
         if (tool->options.remarks) explain_print(stderr, run);
         if (code == TOOL_OK && original) code = verify_rewrites(tool, original, graph);
     }
