@@ -84,7 +84,7 @@ static bool supported(qf_dtype dtype) {
 /* Opset 23 divides in y_scale's type unless `precision` says otherwise; before, the specification leaves it open and
  * implementations divide in f32. f8E8M0 scales divide in f32. */
 static qf_dtype compute_dtype(qf_onnx_call *call, qf_value scale) {
-    if (call->row->argument < 23) return QF_F32;
+    if (call->row->argument < 19) return QF_F32;
     int64_t precision = qf_onnx_int(call, "precision", 0);
     qf_dtype dtype = precision ? qf_onnx_dtype(precision) : qf_onnx_dtype_of(call, scale);
     return dtype == QF_F16 || dtype == QF_BF16 ? dtype : QF_F32;
