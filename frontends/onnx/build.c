@@ -351,7 +351,9 @@ qf_value qf_onnx_filled(qf_onnx_call *call, qf_dtype dtype, double number, const
 
 qf_value qf_onnx_symbolic(qf_onnx_call *call, const qf_dim *dims, uint32_t count, bool scalar) {
     if (!dims_known(call, dims, count)) return (qf_value){0};
-    int64_t length = count;
+    int64_t length = count, number;
+    if (scalar && qf_dim_is_constant(call->import->context, dims[0], &number))
+        return qf_onnx_number(call, QF_I64, (double)number);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     defaults(call, QF_OP_symbolic, attributes);
     attributes[QF_ATTR(symbolic, values)] = (qf_attribute){.dims = dims, .count = count};

@@ -257,8 +257,23 @@ static void export_outputs(qf_onnx_export *export, Onnx__GraphProto *proto) {
     }
 }
 
+/* ONNX demands a type of every input; one whose element type QFuse lacks has lost it. */
+static bool inputs_have_types(qf_onnx_export *export) {
+    const qf_graph *graph = export->graph;
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        if (qf_value_dtype(graph, graph->inputs[i]) != QF_DTYPE_NONE) continue;
+        export->failed = true;
+        (void)qf_fail(export->context, QF_ERROR_UNSUPPORTED, NULL,
+                      "graph input '%s' has an element type that QFuse lacks; it cannot be written",
+                      qf_string_c(export->context, qf_value_at(graph, graph->inputs[i])->name));
+        return false;
+    }
+    return true;
+}
+
 static void export_graph(qf_onnx_export *export, Onnx__GraphProto *proto) {
     const qf_graph *graph = export->graph;
+    if (!inputs_have_types(export)) return;
     name_borders(export);
     index_weights(export);
     if (export->failed) return;

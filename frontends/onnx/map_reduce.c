@@ -62,6 +62,14 @@ qf_onnx_outcome qf_onnx_map_reduce_l2(qf_onnx_call *call) {
     return qf_onnx_done(call, qf_onnx_narrow(call, qf_onnx_unary(call, QF_OP_sqrt, sum), x));
 }
 
+qf_onnx_outcome qf_onnx_map_reduce_log_sum(qf_onnx_call *call) {
+    reduction how;
+    qf_value x = qf_onnx_in(call, 0);
+    if (!read_reduction(call, x, &how)) return qf_onnx_decline(call, call->reason);
+    qf_value sum = apply(call, QF_OP_reduce_sum, qf_onnx_widen(call, x), &how);
+    return qf_onnx_done(call, qf_onnx_narrow(call, qf_onnx_unary(call, QF_OP_log, sum), x));
+}
+
 /* The maximum is taken out first, as in softmax. */
 qf_onnx_outcome qf_onnx_map_reduce_log_sum_exp(qf_onnx_call *call) {
     reduction how;
@@ -129,11 +137,11 @@ qf_onnx_outcome qf_onnx_map_cumulative_sum(qf_onnx_call *call) {
     return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_cumulative_sum, &x, 1, attributes));
 }
 
-qf_onnx_outcome qf_onnx_map_global_average_pool(qf_onnx_call *call) {
+qf_onnx_outcome qf_onnx_map_global_pool(qf_onnx_call *call) {
     qf_value x = qf_onnx_in(call, 0);
     uint32_t rank = qf_onnx_rank(call, x);
     if (rank < 3 || rank > QF_MAX_RANK) return qf_onnx_decline(call, "the shape of its input is unknown");
     int64_t axes[QF_MAX_RANK];
     for (uint32_t i = 2; i < rank; i++) axes[i - 2] = i;
-    return qf_onnx_done(call, qf_onnx_reduce(call, QF_OP_reduce_mean, x, axes, rank - 2, true));
+    return qf_onnx_done(call, qf_onnx_reduce(call, (qf_op)call->row->argument, x, axes, rank - 2, true));
 }
