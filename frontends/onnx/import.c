@@ -129,6 +129,7 @@ static bool add_infos(qf_onnx_import *import, Onnx__ValueInfoProto **infos, size
     for (size_t i = 0; i < count; i++) {
         const char *name = qf_onnx_text(infos[i]->name);
         uint64_t hash = qf_hash_bytes(name, strlen(name), 3);
+        if (!infos[i]->type) continue;
         import->infos[import->info_count] = infos[i];
         if (qf_index_find(&import->info_index, hash, info_equal, import, name)) continue;
         if (!qf_index_add(import->context, &import->info_index, hash, import->info_count)) return false;
