@@ -83,14 +83,14 @@ const char *qf_verify_result_name(const qf_op_info *info, uint32_t index);
 
 /* Checks beyond verify.def, one for each op that has any. */
 typedef void (*qf_verify_function)(qf_verify_call *call);
-#define QF_VERIFY_OPS(X)                                                                                               \
-    X(constant)                                                                                                        \
-    X(parameter)                                                                                                       \
-    X(opaque)                                                                                                          \
-    X(symbolic)                                                                                                        \
-    X(iota) X(full) X(bitcast) X(permute) X(slice) X(concat) X(split) X(pad) X(one_hot) X(top_k) X(conv) X(layer_norm) \
-        X(rms_norm) X(add_rms_norm) X(silu_mul) X(contract) X(scaled_matmul) X(quantize) X(dequantize)                 \
-            X(dynamic_quantize) X(attention) X(paged_attention) X(kv_cache_write) X(rope) X(rope_quantize_cache_write)
+/* clang-format off */
+#define QF_VERIFY_OPS(X)                                                                        \
+    X(constant) X(parameter) X(opaque) X(symbolic) X(iota) X(full) X(bitcast)                   \
+    X(permute) X(slice) X(concat) X(split) X(pad) X(one_hot) X(top_k) X(conv)                   \
+    X(layer_norm) X(rms_norm) X(add_rms_norm) X(silu_mul)                                       \
+    X(contract) X(scaled_matmul) X(quantize) X(dequantize) X(dynamic_quantize)                  \
+    X(attention) X(paged_attention) X(kv_cache_write) X(rope) X(rope_quantize_cache_write)
+/* clang-format on */
 #define X(name) void qf_verify_##name(qf_verify_call *call);
 QF_VERIFY_OPS(X)
 #undef X

@@ -42,8 +42,8 @@ typedef struct qf_value {
 
 /* --- whole graphs --- */
 
-/* An empty graph, named "main" where `name` is NULL or "". On failure *out_graph is NULL; QF_ERROR_VERSION: libqfuse and
- * libqfuse_rt are of different releases. */
+/* An empty graph, named "main" where `name` is NULL or "". On failure *out_graph is NULL; QF_ERROR_VERSION: libqfuse
+ * and libqfuse_rt are of different releases. */
 QF_API QF_MUST_USE qf_status qf_graph_create(qf_context *context, const char *name, qf_graph **out_graph);
 /* NULL is allowed. */
 QF_API void qf_graph_destroy(qf_graph *graph);
