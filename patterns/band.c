@@ -8,15 +8,14 @@
 
 #define MAX_ELEMENTS ((uint64_t)1 << 22)
 
-/* A constant tensor of at most two different elements. */
-typedef struct two_valued {
+/* A constant tensor. */
+typedef struct constant_mask {
     const uint8_t *data;
     size_t element_size;
     uint32_t rank;
-    uint64_t dims[QF_MAX_RANK], strides[QF_MAX_RANK], count;
-    const uint8_t *high; /* the larger element */
-    double high_number, low_number;
-} two_valued;
+    uint64_t dims[QF_MAX_RANK], strides[QF_MAX_RANK], count; /* strides in elements */
+    uint32_t varying[2], varying_count;                      /* axes along which elements differ */
+} constant_mask;
 
 static const void *parameter_data(const qf_graph *graph, qf_value value, uint64_t bytes) {
     qf_node node = qf_producer_of_op(graph, value, QF_OP_parameter);
@@ -28,7 +27,7 @@ static const void *parameter_data(const qf_graph *graph, qf_value value, uint64_
     return NULL;
 }
 
-static bool load(const qf_graph *graph, qf_value value, const qf_literal *literal, two_valued *out) {
+static bool load(const qf_graph *graph, qf_value value, const qf_literal *literal, constant_mask *out) {
     qf_type type = qf_value_type(graph, value);
     qf_dtype dtype = qf_type_dtype(graph->context, type);
     if (qf_dtype_bits(dtype) < 8 || !qf_type_static_count(graph->context, type, &out->count) || !out->count ||
@@ -49,65 +48,93 @@ static bool load(const qf_graph *graph, qf_value value, const qf_literal *litera
     return true;
 }
 
-static const uint8_t *element(const two_valued *mask, uint64_t index) {
+static const uint8_t *element(const constant_mask *mask, uint64_t index) {
     return mask->data + index * mask->element_size;
 }
 
-static bool is_high(const two_valued *mask, uint64_t index) {
-    return memcmp(element(mask, index), mask->high, mask->element_size) == 0;
+static bool same_element(const constant_mask *mask, const uint8_t *a, const uint8_t *b) {
+    return memcmp(a, b, mask->element_size) == 0;
 }
 
-static bool find_values(two_valued *mask, qf_dtype dtype) {
-    const uint8_t *first = element(mask, 0), *second = first;
-    for (uint64_t i = 1; i < mask->count; i++) {
-        const uint8_t *at = element(mask, i);
-        if (memcmp(at, first, mask->element_size) == 0) continue;
-        if (second == first)
-            second = at;
-        else if (memcmp(at, second, mask->element_size) != 0)
-            return false;
-    }
-    double a = qf_load_f64(dtype, first, 0), b = qf_load_f64(dtype, second, 0);
-    mask->high = a >= b ? first : second;
-    mask->high_number = a >= b ? a : b;
-    mask->low_number = a >= b ? b : a;
-    return a == a && b == b;
-}
-
-/* Whether elements differ along the axis. */
-static bool varies(const two_valued *mask, uint32_t axis) {
+/* Whether elements differ along the axis: a block equals itself moved by one index where they do not. */
+static bool varies(const constant_mask *mask, uint32_t axis) {
     uint64_t stride = mask->strides[axis], block = stride * mask->dims[axis];
     if (mask->dims[axis] == 1) return false;
     for (uint64_t start = 0; start < mask->count; start += block)
-        for (uint64_t i = stride; i < block; i += stride)
-            if (memcmp(element(mask, start), element(mask, start + i), stride * mask->element_size) != 0) return true;
+        if (memcmp(element(mask, start), element(mask, start + stride), (block - stride) * mask->element_size) != 0)
+            return true;
     return false;
+}
+
+static bool find_varying(constant_mask *mask) {
+    for (uint32_t i = 0; i < mask->rank; i++) {
+        if (!varies(mask, i)) continue;
+        if (mask->varying_count == 2) return false;
+        mask->varying[mask->varying_count++] = i;
+    }
+    return mask->varying_count > 0;
+}
+
+/* Elements depend on the difference of the two indices only: each row is the one above, moved by one. */
+static bool is_constant_on_diagonals(const constant_mask *mask) {
+    uint32_t i_axis = mask->varying[0], j_axis = mask->varying[1];
+    uint64_t rows = mask->dims[i_axis], columns = mask->dims[j_axis];
+    uint64_t row = mask->strides[i_axis], column = mask->strides[j_axis];
+    for (uint64_t i = 1; i < rows; i++) {
+        const uint8_t *above = element(mask, (i - 1) * row), *below = element(mask, i * row + column);
+        if (column == 1) {
+            if (memcmp(above, below, (columns - 1) * mask->element_size) != 0) return false;
+            continue;
+        }
+        for (uint64_t j = 0; j + 1 < columns; j++)
+            if (!same_element(mask, element(mask, (i - 1) * row + j * column),
+                              element(mask, i * row + (j + 1) * column)))
+                return false;
+    }
+    return true;
 }
 
 typedef struct band {
     int64_t low, high, least, most; /* true for low <= d <= high; d runs from least to most */
+    double high_number, low_number;
 } band;
 
-/* d = i - j over the two axes (or i where there is one). */
-static bool fit(const two_valued *mask, uint32_t axis_i, uint32_t axis_j, bool two, band *out) {
-    uint64_t rows = mask->dims[axis_i], columns = two ? mask->dims[axis_j] : 1;
-    uint64_t stride_j = two ? mask->strides[axis_j] : 0;
-    *out =
-        (band){.low = INT64_MAX, .high = INT64_MIN, .least = two ? 1 - (int64_t)columns : 0, .most = (int64_t)rows - 1};
-    for (uint64_t i = 0; i < rows; i++)
-        for (uint64_t j = 0; j < columns; j++) {
-            int64_t d = (int64_t)i - (int64_t)j;
-            if (!is_high(mask, i * mask->strides[axis_i] + j * stride_j)) continue;
-            if (d < out->low) out->low = d;
-            if (d > out->high) out->high = d;
-        }
-    for (uint64_t i = 0; i < rows; i++)
-        for (uint64_t j = 0; j < columns; j++) {
-            int64_t d = (int64_t)i - (int64_t)j;
-            if (is_high(mask, i * mask->strides[axis_i] + j * stride_j) != (d >= out->low && d <= out->high))
-                return false;
-        }
-    return true;
+/* The element where the index (or the difference of the two indices) is d. */
+static const uint8_t *at_difference(const constant_mask *mask, int64_t d) {
+    uint64_t index =
+        d >= 0 ? (uint64_t)d * mask->strides[mask->varying[0]] : (uint64_t)-d * mask->strides[mask->varying[1]];
+    return element(mask, index);
+}
+
+/* Two values, the larger one exactly on an interval of d. */
+static bool fit(const constant_mask *mask, qf_dtype dtype, band *out) {
+    bool two = mask->varying_count == 2;
+    if (two && !is_constant_on_diagonals(mask)) return false;
+    *out = (band){.low = INT64_MAX,
+                  .high = INT64_MIN,
+                  .least = two ? 1 - (int64_t)mask->dims[mask->varying[1]] : 0,
+                  .most = (int64_t)mask->dims[mask->varying[0]] - 1};
+    const uint8_t *first = at_difference(mask, out->least), *second = NULL;
+    for (int64_t d = out->least; d <= out->most; d++) {
+        const uint8_t *at = at_difference(mask, d);
+        if (same_element(mask, at, first)) continue;
+        if (second && !same_element(mask, at, second)) return false;
+        second = at;
+    }
+    if (!second) return false;
+    double a = qf_load_f64(dtype, first, 0), b = qf_load_f64(dtype, second, 0);
+    if (a != a || b != b || a == b) return false;
+    const uint8_t *high = a > b ? first : second;
+    out->high_number = a > b ? a : b;
+    out->low_number = a > b ? b : a;
+    int64_t count = 0;
+    for (int64_t d = out->least; d <= out->most; d++) {
+        if (!same_element(mask, at_difference(mask, d), high)) continue;
+        if (d < out->low) out->low = d;
+        out->high = d;
+        count++;
+    }
+    return count == out->high - out->low + 1;
 }
 
 /* The band as clauses d - low >= 0 and high - d >= 0, where they bind at all. */
@@ -129,29 +156,21 @@ static bool band_condition(qf_labelling *labels, const band *fitted, const qf_af
 bool qf_band_fit(qf_labelling *labels, qf_value value, const qf_literal *literal, const qf_axes *axes,
                  qf_abstract *out) {
     qf_dtype dtype = qf_value_dtype(labels->graph, value);
-    two_valued mask = {.data = NULL};
-    uint32_t varying[2] = {0, 0}, count = 0;
-    if (!load(labels->graph, value, literal, &mask) || mask.rank != axes->rank || !find_values(&mask, dtype))
-        return false;
-    for (uint32_t i = 0; i < mask.rank; i++) {
-        if (!varies(&mask, i)) continue;
-        if (count == 2) return false;
-        varying[count++] = i;
-    }
+    constant_mask mask = {.data = NULL};
     band fitted;
     qf_affine d, j;
     qf_condition condition;
     bool boolean = dtype == QF_I1;
-    if (!count || !fit(&mask, varying[0], varying[1], count == 2, &fitted) ||
-        !qf_affine_of_axis(labels, axes->axis[varying[0]], &d))
+    if (!load(labels->graph, value, literal, &mask) || mask.rank != axes->rank || !find_varying(&mask) ||
+        !fit(&mask, dtype, &fitted) || !qf_affine_of_axis(labels, axes->axis[mask.varying[0]], &d))
         return false;
-    if (count == 2 &&
-        (!qf_affine_of_axis(labels, axes->axis[varying[1]], &j) || !qf_affine_add(labels, &d, &j, -1, &d)))
+    if (mask.varying_count == 2 &&
+        (!qf_affine_of_axis(labels, axes->axis[mask.varying[1]], &j) || !qf_affine_add(labels, &d, &j, -1, &d)))
         return false;
     if (!band_condition(labels, &fitted, &d, boolean ? value : (qf_value){0}, axes, &condition)) return false;
     out->kind = boolean ? QF_ABSTRACT_CONDITION : QF_ABSTRACT_SELECT;
     out->condition = condition;
-    out->a = mask.high_number;
-    out->b = mask.low_number;
+    out->a = fitted.high_number;
+    out->b = fitted.low_number;
     return true;
 }

@@ -190,6 +190,33 @@ static void fault_66_frozen_masks_follow_their_guard(void **state) {
                   (limits){true, false, -1, -1, false, false});
 }
 
+/* Constants are compared at every element, whatever their rank and type. */
+static void constant_masks_are_fitted(void **state) {
+    (void)state;
+    const char *inputs = "%q: f32[B, 4, 4, 8], %k: f32[B, 4, 4, 8], %v: f32[B, 4, 4, 6]";
+    expect_limits(inputs,
+                  SCORES "  %w = constant {value=f32[4, 4] [0.0, -inf, -inf, -inf, 0.0, 0.0, -inf, -inf, -inf, 0.0, "
+                         "0.0, -inf, -inf, -inf, 0.0, 0.0]}\n  %l = add %s, %w\n" SOFTMAX VALUES,
+                  (limits){true, false, 1, -1, false, false});
+    expect_limits(
+        inputs,
+        SCORES "  %w0 = constant {value=i1[4, 4, 2] [true, true, false, false, false, false, false, false, true, true, "
+               "true, true, false, false, false, false, false, false, true, true, true, true, false, false, false, "
+               "false, false, false, true, true, true, true]}\n  %w1 = slice %w0 {starts=[0, 0, 1], ends=[4, 4, 2], "
+               "steps=[1, 1, 1]}\n  %w = view %w1 {shape=[4, 4]}\n" NUMBER(
+                   "f", "-inf") "  %l = where %w, %s, %f\n" SOFTMAX VALUES,
+        (limits){true, false, 1, -1, false, false});
+    expect_limits(inputs,
+                  SCORES "  %w = constant {value=f32[4, 4] [0.0, -inf, -inf, -inf, 0.0, 0.0, -inf, -inf, -inf, 0.0, "
+                         "0.0, -inf, -1.0, -inf, 0.0, 0.0]}\n  %l = add %s, %w\n" SOFTMAX VALUES,
+                  (limits){false, false, -1, -1, false, true});
+    /* keys only: the first three */
+    expect_limits(inputs,
+                  SCORES "  %w = constant {value=i1[4] [true, true, true, false]}\n" NUMBER(
+                      "f", "-inf") "  %l = where %w, %s, %f\n" SOFTMAX VALUES,
+                  (limits){false, false, -1, -1, true, false});
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_19_either_order),
@@ -200,6 +227,7 @@ int main(void) {
         cmocka_unit_test(fault_72_a_window_stays_a_window),
         cmocka_unit_test(fault_71_finite_fills_mask_only_safe_rows),
         cmocka_unit_test(empty_rows_are_nan_unless_guarded),
+        cmocka_unit_test(constant_masks_are_fitted),
         cmocka_unit_test(fault_66_frozen_masks_follow_their_guard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
