@@ -108,6 +108,7 @@ static qf_graph *import_onnx(qf_tool *tool, const char *path) {
                       "--onnx-revision: expected newest or first, found '%s'", revision);
         return NULL;
     }
+    options.stepwise_16bit = tool->options.onnx_stepwise;
     qf_graph *graph = NULL;
     return qf_onnx_import_file(tool->context, path, &options, &graph) == QF_OK ? graph : NULL;
 }

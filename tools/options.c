@@ -40,6 +40,8 @@ static const struct option {
     {"remarks", NULL, "opt", "print what explain prints, on standard error", OPTION_FLAG, AT(remarks)},
     {"onnx-revision", "WHICH", "opt explain run case compare", "reading of Attention-23/24: newest, first", OPTION_TEXT,
      AT(revision)},
+    {"onnx-stepwise", NULL, "opt explain run case compare",
+     "16-bit Softmax and Sigmoid round after every step, as onnx.reference does", OPTION_FLAG, AT(onnx_stepwise)},
     {"json", NULL, "explain", "one JSON object", OPTION_FLAG, AT(json)},
     {"input", "FILE", "run", "the next input, .npy or .pb (ONNX tensor); without: random numbers", OPTION_INPUTS, 0},
     {"dims", "LIST", "run opt compare", "sizes of symbols for random inputs: \"T=16,B=2\"; others get 4", OPTION_TEXT,

@@ -19,6 +19,7 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_DIFFERENT = 3 };
 /* Every option of every command. The table in options.c says which command takes which. */
 typedef struct tool_options {
     const char *passes, *numerics, *target, *query_scale, *emit, *output, *rules, *revision;
+    bool onnx_stepwise;
     const char *print_before, *print_after;
     const char *expect, *compare, *output_directory, *device, *dims;
     const char *inputs[64];

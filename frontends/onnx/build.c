@@ -369,6 +369,11 @@ qf_value qf_onnx_narrow(qf_onnx_call *call, qf_value y, qf_value like) {
     return qf_onnx_cast(call, y, qf_onnx_dtype_of(call, like), true);
 }
 
+bool qf_onnx_is_stepwise(const qf_onnx_call *call, qf_value x) {
+    qf_dtype dtype = qf_onnx_dtype_of(call, x);
+    return call->import->options.stepwise_16bit && (dtype == QF_F16 || dtype == QF_BF16);
+}
+
 qf_value qf_onnx_scale(qf_onnx_call *call, qf_value x, double factor) {
     if (factor == 1.0) return x;
     return qf_onnx_binary(call, QF_OP_mul, x, qf_onnx_number(call, qf_onnx_dtype_of(call, x), factor));

@@ -78,6 +78,8 @@ qf_value qf_onnx_symbolic(qf_onnx_call *call, const qf_dim *dims, uint32_t count
 /* Rounds to 16-bit types once at the end: x as f32 (f64 stays), and a result back in x's dtype. */
 qf_value qf_onnx_widen(qf_onnx_call *call, qf_value x);
 qf_value qf_onnx_narrow(qf_onnx_call *call, qf_value y, qf_value like);
+/* True where the caller asked for the definition's own steps, and x has 16 bits. */
+bool qf_onnx_is_stepwise(const qf_onnx_call *call, qf_value x);
 /* x times a number in x's dtype; x itself for 1. */
 qf_value qf_onnx_scale(qf_onnx_call *call, qf_value x, double factor);
 

@@ -30,6 +30,18 @@ static qf_value wide_input(qf_onnx_call *call) {
     return qf_onnx_widen(call, qf_onnx_in(call, 0));
 }
 
+/* Step by step: 1 / (1 + e^-x) where x > 0, e^x / (1 + e^x) elsewhere, so that neither overflows. */
+qf_onnx_outcome qf_onnx_map_sigmoid(qf_onnx_call *call) {
+    qf_value x = qf_onnx_in(call, 0);
+    if (!qf_onnx_is_stepwise(call, x)) return qf_onnx_done(call, qf_onnx_unary(call, QF_OP_sigmoid, x));
+    qf_value decay = qf_onnx_unary(call, QF_OP_exp, qf_onnx_unary(call, QF_OP_neg, x));
+    qf_value growth = qf_onnx_unary(call, QF_OP_exp, x);
+    qf_value right = qf_onnx_binary(call, QF_OP_div, constant_like(call, x, 1), plus(call, decay, 1));
+    qf_value left = qf_onnx_binary(call, QF_OP_div, growth, plus(call, growth, 1));
+    qf_value positive = qf_onnx_binary(call, QF_OP_greater, x, constant_like(call, x, 0));
+    return qf_onnx_done(call, qf_onnx_where(call, positive, right, left));
+}
+
 static qf_value emit_gelu(qf_onnx_call *call, qf_value x, int64_t approximate) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_gelu, attributes);

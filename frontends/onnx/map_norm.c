@@ -11,6 +11,13 @@ qf_onnx_outcome qf_onnx_map_softmax(qf_onnx_call *call) {
     if (rank > QF_MAX_RANK) return qf_onnx_decline(call, unknown_shape);
     if (!qf_onnx_axis(call, qf_onnx_int(call, "axis", -1), rank, &axis)) return QF_ONNX_FAILED;
     qf_op op = (qf_op)call->row->argument;
+    if (op == QF_OP_softmax && qf_onnx_is_stepwise(call, x)) {
+        int64_t axes[] = {axis};
+        qf_value top = qf_onnx_reduce(call, QF_OP_reduce_max, x, axes, 1, true);
+        qf_value powers = qf_onnx_unary(call, QF_OP_exp, qf_onnx_binary(call, QF_OP_sub, x, top));
+        qf_value sum = qf_onnx_reduce(call, QF_OP_reduce_sum, powers, axes, 1, true);
+        return qf_onnx_done(call, qf_onnx_binary(call, QF_OP_div, powers, sum));
+    }
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), op, attributes);
     attributes[QF_ATTR(softmax, axis)].integer = axis;

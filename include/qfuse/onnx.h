@@ -29,6 +29,8 @@ typedef struct qf_onnx_import_options {
     const char *name;          /* import from memory: what messages call the model; default "model.onnx" */
     uint64_t max_bytes;        /* size of a model file; default 2 GiB, the limit of the format */
     uint64_t max_nodes;        /* nodes, those of subgraphs and of inlined functions counted; default 4 million */
+    int stepwise_16bit; /* not 0: Softmax and Sigmoid of 16-bit floats round after every step of their definition, as
+                           onnx.reference computes them; 0: once, at the end, as run times do */
 } qf_onnx_import_options;
 
 /* Reads a model. On failure *out_graph is NULL, and one diagnostic names the node or byte at fault. `options` may be

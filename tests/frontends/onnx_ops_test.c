@@ -248,6 +248,29 @@ static void mixed_floats_widen_with_a_warning(void **unused) {
     end(b, graph, context);
 }
 
+/* One rounding at the end, or one a step where the caller asks for the definition's own. */
+static void sixteen_bits_round_once_or_stepwise(void **unused) {
+    (void)unused;
+    for (int stepwise = 0; stepwise < 2; stepwise++) {
+        qf_context *context = check_context(&state);
+        builder *b = b_begin(20);
+        b_input(b, "x", FLOAT16, "2,3");
+        (void)b_node(b, "", "Softmax", "x", "p");
+        (void)b_node(b, "", "Sigmoid", "p", "y");
+        b_output(b, "y");
+        size_t size;
+        const uint8_t *data = b_pack(b, &size);
+        qf_onnx_import_options options = {.struct_size = sizeof options, .stepwise_16bit = stepwise};
+        qf_graph *graph;
+        if (qf_onnx_import_memory(context, data, size, &options, &graph) != QF_OK) fail_msg("%s", state.messages);
+        assert_int_equal(b_count(graph, QF_OP_softmax), !stepwise);
+        assert_int_equal(b_count(graph, QF_OP_sigmoid), !stepwise);
+        assert_int_equal(b_count(graph, QF_OP_exp), stepwise ? 3 : 0);
+        b_check_type(graph, 0, "f16[2, 3]");
+        end(b, graph, context);
+    }
+}
+
 static void element_types_that_are_unknown_stay(void **unused) {
     (void)unused;
     qf_context *context = check_context(&state);
@@ -602,6 +625,7 @@ int main(void) {
         cmocka_unit_test(functions_are_inlined_with_their_attributes),
         cmocka_unit_test(fault_70_fp8_transpose_before_its_opset),
         cmocka_unit_test(mixed_floats_widen_with_a_warning),
+        cmocka_unit_test(sixteen_bits_round_once_or_stepwise),
         cmocka_unit_test(element_types_that_are_unknown_stay),
         cmocka_unit_test(quantise_by_version),
         cmocka_unit_test(trt_results_are_fp8_whatever_they_declare),
