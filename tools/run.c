@@ -48,6 +48,11 @@ static bool random_input(run_job *job, uint32_t index, qf_tensor *out) {
     qf_plan_tensor_info info;
     if (!qf_plan_input(job->plan, index, &info)) return false;
     *out = (qf_tensor){.dtype = info.dtype, .rank = info.rank};
+    if (info.rank > QF_TENSOR_MAX_RANK) {
+        (void)qf_fail(job->tool->context, QF_ERROR_UNSUPPORTED, NULL,
+                      "input %u \"%s\" has no known shape: a plan with it cannot run", index, info.name);
+        return false;
+    }
     for (uint32_t i = 0; i < info.rank; i++) {
         out->dims[i] = info.dims[i];
         if (info.dims[i] >= 0) continue;

@@ -62,7 +62,7 @@ QF_API uint32_t qf_plan_step_count(const qf_plan *plan);
 typedef struct qf_plan_tensor_info {
     const char *name; /* "" where unnamed */
     qf_dtype dtype;
-    uint32_t rank;
+    uint32_t rank; /* UINT32_MAX: the shape is unknown, and the plan cannot run */
     int64_t dims[8];
     const char *file;   /* parameters: the file that holds the bytes, "" if the host must bind it */
     uint64_t offset;    /* parameters: where in the file */

@@ -120,6 +120,31 @@ static void an_opaque_op_is_named_before_anything_runs(void **state) {
     running_close(&r);
 }
 
+/* Values of unknown shape and effect tokens compile, write and read back; running names the first step that cannot run.
+ */
+static void unknown_shapes_and_tokens_compile(void **state) {
+    (void)state;
+    running r;
+    running_open(&r,
+                 "(%x: f32[*], %t0: token) {\n  %y, %t = opaque %x, %t0 {name=\"vendor.op\"} : f32[*], token\n  %z = "
+                 "neg %y\n  return %z, %t\n}\n",
+                 NULL);
+    float x[4] = {0};
+    qf_tensor tensor = TENSOR(QF_F32, x, 4);
+    qf_plan_tensor_info info;
+    assert_true(qf_plan_input(r.plan, 0, &info));
+    assert_true(info.rank == UINT32_MAX);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &tensor), QF_ERROR_UNSUPPORTED);
+    running_refused(&r, QF_ERROR_UNSUPPORTED, "step 0 (vendor.op) cannot run: the op is opaque");
+    qf_buffer bytes = {.context = r.context};
+    qf_plan *read = NULL;
+    assert_int_equal(qf_plan_to_bytes(r.context, r.plan, running_append, &bytes), QF_OK);
+    assert_int_equal(qf_plan_from_bytes(r.context, bytes.data, bytes.size, &read), QF_OK);
+    qf_plan_destroy(read);
+    qf_buffer_destroy(&bytes);
+    running_close(&r);
+}
+
 /* --- caches --- */
 
 static const char cache_graph[] = "(%cache: f32[2, 2, 1, 2], %new: f32[R, 1, 2], %slots: i64[R]) {\n"
@@ -326,6 +351,7 @@ int main(void) {
                                        cmocka_unit_test(fault_66_mask_frozen_at_export),
                                        cmocka_unit_test(facts_are_checked_at_launch),
                                        cmocka_unit_test(an_opaque_op_is_named_before_anything_runs),
+                                       cmocka_unit_test(unknown_shapes_and_tokens_compile),
                                        cmocka_unit_test(a_cache_is_updated_where_it_lies),
                                        cmocka_unit_test(other_overlaps_are_refused),
                                        cmocka_unit_test(older_versions_stay_readable),
