@@ -31,7 +31,7 @@ build_packages=(gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compil
 build() {
     local preset=$1
     shift
-    cmake --preset "$preset" >"$root/build-$preset.log" 2>&1 || { cat "$root/build-$preset.log"; return 1; }
-    cmake --build --preset "$preset" -j "$(nproc)" ${1+--target "$@"} >>"$root/build-$preset.log" 2>&1 ||
-        { tail -n 60 "$root/build-$preset.log"; return 1; }
+    mkdir -p "$root/build"; cmake --preset "$preset" >"$root/build/$preset.log" 2>&1 || { cat "$root/build/$preset.log"; return 1; }
+    cmake --build --preset "$preset" -j "$(nproc)" ${1+--target "$@"} >>"$root/build/$preset.log" 2>&1 ||
+        { tail -n 60 "$root/build/$preset.log"; return 1; }
 }
