@@ -134,10 +134,16 @@ void qf_onnx_declare(qf_onnx_export *export, qf_value value) {
     qf_onnx_list_add(export, &export->value_infos, info_proto(export, qf_onnx_name_of(export, value), type));
 }
 
+static bool domain_equal(const void *owner, uint32_t id, const void *key) {
+    return strcmp(((const qf_onnx_export *)owner)->domains.items[id - 1], key) == 0;
+}
+
 void qf_onnx_use_domain(qf_onnx_export *export, const char *domain) {
-    for (uint32_t i = 0; i < export->domains.count; i++)
-        if (strcmp(export->domains.items[i], domain) == 0) return;
+    uint64_t hash = qf_hash_bytes(domain, strlen(domain), 23);
+    if (qf_index_find(&export->domain_index, hash, domain_equal, export, domain)) return;
     qf_onnx_list_add(export, &export->domains, qf_onnx_copy_text(export, domain));
+    if (export->failed || !qf_index_add(export->context, &export->domain_index, hash, export->domains.count))
+        export->failed = true;
 }
 
 /* --- weights and constants --- */
@@ -230,13 +236,15 @@ static void export_outputs(qf_onnx_export *export, Onnx__GraphProto *proto) {
     const qf_graph *graph = export->graph;
     uint32_t count = graph->last.id ? qf_node_at(graph, graph->last)->operand_count : 0;
     proto->output = qf_onnx_new(export, (count + 1) * sizeof *proto->output);
+    bool *written = qf_onnx_new(export, (graph->value_count + 1) * sizeof *written); /* by value: already an output */
+    if (!written) return;
     for (uint32_t i = 0; i < count && !export->failed; i++) {
         qf_value value = qf_node_operand(graph, graph->last, i);
         char *name = qf_onnx_name_of(export, value);
         const char *wanted = i < graph->output_name_count ? qf_string_c(export->context, graph->output_names[i]) : "";
         qf_node producer = qf_value_producer(graph, value);
-        bool again = !producer.id;
-        for (uint32_t j = 0; j < i; j++) again |= qf_node_operand(graph, graph->last, j).id == value.id;
+        bool again = !producer.id || written[value.id];
+        written[value.id] = true;
         if (again || (*wanted && name && strcmp(wanted, name) != 0)) {
             Onnx__NodeProto *copy = qf_onnx_new(export, sizeof *copy);
             char *copied = qf_onnx_copy_text(export, wanted);
@@ -351,6 +359,7 @@ qf_status qf_onnx_export_memory(const qf_graph *graph, void **out_data, size_t *
     for (size_t i = 0; i < QF_COUNT_OF(lists); i++) QF_FREE_ITEMS(export.context, lists[i]->items, lists[i]->capacity);
     qf_index_destroy(export.context, &export.name_index);
     qf_index_destroy(export.context, &export.weight_index);
+    qf_index_destroy(export.context, &export.domain_index);
     qf_arena_destroy(&export.arena);
     return status;
 }

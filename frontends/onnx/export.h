@@ -21,7 +21,7 @@ typedef struct qf_onnx_export {
     qf_arena arena;          /* all messages and names */
     char **names;            /* of values, by id; NULL: not named yet */
     qf_onnx_list used_names; /* char *, in use */
-    qf_index name_index, weight_index;
+    qf_index name_index, weight_index, domain_index;
     qf_onnx_list nodes, initializers, value_infos, domains; /* domains: char * */
     bool failed;
 } qf_onnx_export;

@@ -310,6 +310,12 @@ static qf_status import_node(qf_onnx_import *import, const qf_onnx_scope *scope,
         return qf_fail(import->context, QF_ERROR_LIMIT, &position,
                        "more than %" PRIu64 " nodes after inlining functions", import->options.max_nodes);
     }
+    if (node->n_attribute > QF_ONNX_MAX_ATTRIBUTES || scope->opset_count > QF_ONNX_MAX_OPSETS) {
+        qf_position position = {.location = import->name};
+        return qf_fail(import->context, QF_ERROR_LIMIT, &position,
+                       "a node has %zu attributes and %zu opset imports; at most %d and %d are read", node->n_attribute,
+                       scope->opset_count, QF_ONNX_MAX_ATTRIBUTES, QF_ONNX_MAX_OPSETS);
+    }
     const char *domain = domain_of(node->domain);
     qf_onnx_call call = {.import = import, .scope = scope, .node = node, .version = domain_version(scope, domain)};
     call.where = node_place(import, scope, node);

@@ -10,6 +10,12 @@
 #include "ir/graph.h"
 #include "ir/infer.h"
 
+/* More opset imports in a model or function, or attributes on a node, are refused: they are searched in order. */
+#define QF_ONNX_MAX_OPSETS          256
+#define QF_ONNX_MAX_ATTRIBUTES      1024
+/* What a call of a function copies (constants, opaque nodes) counts as a node for so many bytes, so that repeated calls
+ * stay within the limit on nodes. */
+#define QF_ONNX_BYTES_A_NODE        64
 /* Functions may call functions to this depth. */
 #define QF_ONNX_MAX_CALLS           64
 /* Float initialisers and constants of at most this many bytes are written into the graph; larger ones become

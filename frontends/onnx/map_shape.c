@@ -34,6 +34,8 @@ qf_onnx_outcome qf_onnx_map_constant(qf_onnx_call *call) {
     if (strcmp(name, "value_ints") == 0)
         return qf_onnx_done(call, literal_value(call, QF_I64, attribute->ints, attribute->n_ints, false));
     if (!attribute->t) return qf_onnx_fault(call, QF_ERROR_VERIFY, "Constant: attribute 'value' holds no tensor");
+    if (call->scope->parent)
+        call->import->node_count += protobuf_c_message_get_packed_size(&attribute->t->base) / QF_ONNX_BYTES_A_NODE;
     const char *output = qf_onnx_text(call->node->output[0]);
     size_t size = strlen(call->scope->path) + strlen(output) + 1;
     char *key = qf_arena_allocate(&call->import->scratch, size);

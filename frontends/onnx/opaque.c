@@ -139,6 +139,7 @@ static bool is_random(const char *op_type) {
 static qf_string packed_node(qf_onnx_import *import, const Onnx__NodeProto *node) {
     size_t size = protobuf_c_message_get_packed_size(&node->base);
     uint8_t *packed = qf_arena_allocate(&import->scratch, size);
+    import->node_count += size / QF_ONNX_BYTES_A_NODE;
     if (!packed) return (qf_string){0};
     (void)protobuf_c_message_pack(&node->base, packed);
     return qf_intern(import->context, (qf_text){(char *)packed, size});

@@ -178,6 +178,49 @@ static void function_bombs_are_bounded(void **unused) {
     b_end(b);
 }
 
+/* A big constant in a function is copied by each call; calls are bounded by what they copy. */
+static void constants_in_functions_are_bounded(void **unused) {
+    (void)unused;
+    static float numbers[4096];
+    builder *b = b_begin(20);
+    b_opset(b, "f", 1);
+    b_input(b, "x0", 1, "4096");
+    for (int i = 0; i < 40; i++) {
+        char from[8], to[8];
+        (void)snprintf(from, sizeof from, "x%d", i);
+        (void)snprintf(to, sizeof to, "x%d", i + 1);
+        (void)b_node(b, "f", "F", from, to);
+    }
+    b_output(b, "x40");
+    Onnx__FunctionProto *function = b_new(b, sizeof *function);
+    onnx__function_proto__init(function);
+    function->name = b_text(b, "F");
+    function->domain = b_text(b, "f");
+    function->n_input = b_names(b, "a", &function->input);
+    function->n_output = b_names(b, "r", &function->output);
+    function->node = b_new(b, 2 * sizeof *function->node);
+    function->node[function->n_node++] = b_make(b, "", "Constant", "", "c");
+    Onnx__TensorProto *tensor = b_initializer(b, "", 1, (int64_t[]){4096}, 1, numbers, sizeof numbers);
+    b->graph.n_initializer = 0;
+    b_attribute(b, function->node[0], "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR)->t = tensor;
+    function->node[function->n_node++] = b_make(b, "", "Add", "a c", "r");
+    b->functions[b->model.n_functions++] = function;
+    check_state state;
+    qf_context *context = check_context(&state);
+    size_t size;
+    const uint8_t *data = b_pack(b, &size);
+    qf_onnx_import_options options = {.struct_size = sizeof options, .max_nodes = 5000};
+    qf_graph *graph;
+    assert_int_equal(qf_onnx_import_memory(context, data, size, &options, &graph), QF_ERROR_LIMIT);
+    check_destroy(context, &state);
+    context = check_context(&state);
+    options.max_nodes = 0;
+    assert_int_equal(qf_onnx_import_memory(context, data, size, &options, &graph), QF_OK);
+    qf_graph_destroy(graph);
+    check_destroy(context, &state);
+    b_end(b);
+}
+
 static void a_function_that_calls_itself(void **unused) {
     (void)unused;
     builder *b = b_begin(20);
@@ -403,6 +446,7 @@ int main(void) {
         cmocka_unit_test(other_bytes_are_no_model),
         cmocka_unit_test(truncated_models),
         cmocka_unit_test(function_bombs_are_bounded),
+        cmocka_unit_test(constants_in_functions_are_bounded),
         cmocka_unit_test(a_function_that_calls_itself),
         cmocka_unit_test(broken_graphs_are_named),
         cmocka_unit_test_setup_teardown(external_data_is_read_in_place, make_folder, remove_folder),
