@@ -84,9 +84,11 @@ qf_status qf_onnx_inline(qf_onnx_call *call, const Onnx__FunctionProto *function
 static const Onnx__AttributeProto *actual(const qf_onnx_scope *scope, const char *name) {
     const Onnx__AttributeProto *given = qf_onnx_attribute(scope->caller, name);
     if (given) return given;
+#if QF_ONNX_HAS_DEFAULTS /* a field that older schemas lack */
     for (size_t i = 0; i < scope->function->n_attribute_proto; i++)
         if (strcmp(qf_onnx_text(scope->function->attribute_proto[i]->name), name) == 0)
             return scope->function->attribute_proto[i];
+#endif
     return NULL;
 }
 
