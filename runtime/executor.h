@@ -63,6 +63,9 @@ qf_status qf_executor_prepare_all(qf_executor *executor);
 /* --- memory.c: workspace, outputs, weights, overlap --- */
 qf_status qf_executor_place(qf_executor *executor);
 
+/* --- dtypes.c: false where a kernel would move elements between tensors of different types --- */
+bool qf_dtypes_agree(const qf_kernel_call *call);
+
 qf_position qf_step_position(const qf_executor *executor, uint32_t step);
 bool qf_tensor_from_view(const qf_view *view, int32_t device_type, qf_tensor *out_tensor);
 

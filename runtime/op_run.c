@@ -50,6 +50,9 @@ static void fill_attributes(const qf_op_info *info, const qf_op_attribute *given
 static qf_status launch(qf_context *context, qf_kernel_call *call) {
     qf_cpu_kernel kernel = qf_cpu_kernel_of(call->op);
     if (!kernel) return qf_fail(context, QF_ERROR_UNSUPPORTED, NULL, "%s has no CPU kernel", qf_op_name(call->op));
+    if (!qf_dtypes_agree(call))
+        return qf_fail(context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                       "%s: operands and results have different element types", qf_op_name(call->op));
     size_t scratch = qf_cpu_scratch_size(call);
     if (scratch > SIZE_MAX / 2)
         return qf_fail(context, QF_ERROR_LIMIT, NULL, "%s needs more scratch than can be addressed",

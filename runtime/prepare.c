@@ -243,7 +243,7 @@ static void fill_attributes(qf_executor *executor) {
 _Static_assert(sizeof(qf_plan_integer_record) == sizeof(int64_t),
                "lists of integers are handed to kernels as they lie");
 
-static void fill_steps(qf_executor *executor) {
+static qf_status fill_steps(qf_executor *executor) {
     const qf_plan *plan = executor->plan;
     for (uint32_t i = 0; i < plan->reference_count; i++) fill_view(executor, i);
     fill_attributes(executor);
@@ -260,7 +260,13 @@ static void fill_steps(qf_executor *executor) {
                                       .thread_count = executor->thread_count,
                                       .message = executor->message,
                                       .message_size = sizeof executor->message};
+        qf_position position = qf_step_position(executor, i);
+        if (!qf_dtypes_agree(&step->call))
+            return qf_fail(executor->context, QF_ERROR_VERIFY, &position,
+                           "step %u (%s): operands and results have different element types", i,
+                           qf_op_name(step->call.op));
     }
+    return QF_OK;
 }
 
 static qf_status make_scratch(qf_executor *executor) {
@@ -308,7 +314,7 @@ qf_status qf_executor_prepare_all(qf_executor *executor) {
     if (status == QF_OK) status = check_interface(executor);
     if (status == QF_OK) status = find_extents(executor);
     if (status == QF_OK) status = qf_executor_place(executor);
-    if (status == QF_OK) fill_steps(executor);
+    if (status == QF_OK) status = fill_steps(executor);
     if (status == QF_OK) status = make_scratch(executor);
     executor->prepared = status == QF_OK;
     return status;

@@ -226,6 +226,23 @@ static void hostile_records_are_refused(void **state) {
     expect_spoilt(spoil_last_string, QF_ERROR_PARSE, "a NUL last");
 }
 
+/* A plan whose update has another element type than what it updates loads (the tables allow it) and is refused before
+ * it runs. */
+static void element_types_are_checked_before_a_run(void **state) {
+    (void)state;
+    running r;
+    running_open(&r, "(%x: i64[4], %i: i64[2, 1], %u: i64[2]) {\n  %y = scatter_nd %x, %i, %u\n  return %y\n}\n", NULL);
+    int64_t x[4] = {0}, indices[2] = {0, 1};
+    int8_t updates[2] = {1, 2};
+    r.plan->tensors[qf_plan_find_input(r.plan, "u")].dtype = QF_I8; /* inputs' tensors come first */
+    assert_int_equal(qf_plan_validate(r.context, r.plan, "test"), QF_OK);
+    running_bind(&r, "x", TENSOR(QF_I64, x, 4));
+    running_bind(&r, "i", TENSOR(QF_I64, indices, 2, 1));
+    running_bind(&r, "u", TENSOR(QF_I8, updates, 2));
+    running_refused(&r, QF_ERROR_VERIFY, "operands and results have different element types");
+    running_close(&r);
+}
+
 /* Memory while loading stays within 8 bytes a byte of input and 64 KiB, also for inputs that claim more than they hold.
  */
 static void loading_is_bounded_by_the_size(void **state) {
@@ -277,6 +294,7 @@ int main(void) {
                                        cmocka_unit_test(saves_by_way_of_a_temporary_file),
                                        cmocka_unit_test(versions_and_damage_are_refused),
                                        cmocka_unit_test(hostile_records_are_refused),
+                                       cmocka_unit_test(element_types_are_checked_before_a_run),
                                        cmocka_unit_test(loading_is_bounded_by_the_size),
                                        cmocka_unit_test(fails_at_every_allocation)};
     return cmocka_run_group_tests(tests, NULL, NULL);
