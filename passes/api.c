@@ -42,6 +42,13 @@ static const char *location_text(const qf_graph *graph, qf_location location) {
     return qf_string_c(graph->context, string);
 }
 
+/* Where the source has it: of a fused location the first place, which is that of the node that the rewrite grew from.
+ */
+static const char *source_place(const qf_graph *graph, qf_location location) {
+    while (location.id && graph->locations[location.id].part_count) location = graph->locations[location.id].parts[0];
+    return location_text(graph, location);
+}
+
 static const qf_rewrite *last_rewrite(const qf_report *report, uint64_t tag, bool output_only) {
     for (uint32_t i = report->rewrite_count; i-- > 0;) {
         const qf_rewrite *rewrite = &report->rewrites[i];
@@ -71,7 +78,7 @@ static void describe_miss(const qf_graph *graph, const qf_miss *miss, qf_site *s
     qf_buffer_destroy(&text);
     site->miss_code = qf_reason_code(miss->reason);
     site->miss_node = qf_string_c(context, miss->node_text);
-    site->miss_location = location_text(graph, miss->location);
+    site->miss_location = source_place(graph, miss->location);
     site->miss_text = qf_string_c(context, string);
 }
 
@@ -92,20 +99,37 @@ static const qf_site empty_site = {.struct_size = sizeof(qf_site),
                                    .miss_location = "",
                                    .miss_text = ""};
 
+/* The loosest class of all rewrites at the site, and what each of them added or dropped. */
+static void describe_rewrites(const qf_report *report, uint64_t tag, qf_site *site) {
+    qf_numerics loosest = QF_NUMERICS_EXACT;
+    qf_buffer notes = {.context = report->context};
+    for (uint32_t i = 0; i < report->rewrite_count; i++) {
+        const qf_rewrite *rewrite = &report->rewrites[i];
+        if (rewrite->tag != tag) continue;
+        if (rewrite->numerics > loosest) loosest = rewrite->numerics;
+        if (rewrite->note.id && rewrite->numerics != QF_NUMERICS_EXACT)
+            qf_buffer_print(&notes, "%s%s", notes.size ? "; " : "", qf_string_c(report->context, rewrite->note));
+    }
+    qf_string note = notes.size ? qf_intern(report->context, (qf_text){notes.data, notes.size}) : (qf_string){0};
+    qf_buffer_destroy(&notes);
+    site->numerics = qf_numerics_name(loosest);
+    site->note = qf_string_c(report->context, note);
+}
+
 static bool add_attention(qf_run *run, const qf_graph *graph, qf_node node, const qf_report *report) {
     const qf_node_data *data = qf_node_at(graph, node);
     qf_site site = empty_site;
     site.tag = data->tag;
     site.name = qf_string_c(graph->context, qf_value_at(graph, data->results[0])->name);
-    site.location = location_text(graph, data->location);
+    site.location = source_place(graph, data->location);
+    if (!*site.name) site.name = site.location;
     site.recognised = true;
     site.fused = qf_dtype_is_float8(qf_value_dtype(graph, data->results[0]));
     site.fp8_query = qf_dtype_is_float8(qf_value_dtype(graph, qf_node_operand(graph, node, 0)));
     const qf_rewrite *rewrite = last_rewrite(report, data->tag, true);
     if (rewrite && site.fused) {
         site.rule = qf_string_c(graph->context, rewrite->rule);
-        site.numerics = qf_numerics_name(rewrite->numerics);
-        site.note = qf_string_c(graph->context, rewrite->note);
+        describe_rewrites(report, data->tag, &site);
     }
     if (!site.fused) {
         qf_miss nothing = {.reason = QF_REASON_no_quantise,
@@ -135,7 +159,8 @@ static bool add_unrecognised(qf_run *run, const qf_graph *graph, const qf_report
         if (known) continue;
         qf_site site = empty_site;
         site.tag = miss->tag;
-        site.location = location_text(graph, miss->location);
+        site.location = source_place(graph, miss->location);
+        site.name = site.location;
         site.recognised = miss->recognised;
         run->counts.attentions += site.recognised;
         describe_miss(graph, miss, &site);

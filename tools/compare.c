@@ -52,13 +52,42 @@ static void mark_parts(const qf_graph *graph, qf_location location, bool *marked
     for (uint32_t i = 0; i < data->part_count; i++) mark_parts(graph, data->parts[i], marked, depth + 1);
 }
 
-static void print_node(qf_tool *tool, const qf_graph *graph, qf_node node) {
-    qf_buffer text = {.context = tool->context};
+/* Node by node into `out`, without locations. */
+static void print_node(const qf_graph *graph, qf_node node, qf_buffer *out) {
+    qf_buffer text = {.context = graph->context};
     qf_node_print(&text, graph, node);
     const char *location = text.data ? strstr(text.data, " loc(") : NULL;
-    int size = location ? (int)(location - text.data) : (int)text.size;
-    (void)printf("  %.*s\n", size, text.data ? text.data : "");
+    size_t size = location ? (size_t)(location - text.data) : text.size;
+    qf_buffer_print(out, "  %.*s\n", (int)size, text.data ? text.data : "");
     qf_buffer_destroy(&text);
+}
+
+/* Exporters put the module's path before every name; what all quoted names in `text` share, up to a '/', is left out.
+ */
+static void print_without_common_path(const char *text) {
+    char common[512] = "";
+    size_t size = 0;
+    for (const char *at = strstr(text, "%\""); at; at = strstr(at + 1, "%\"")) {
+        const char *name = at + 2;
+        if (!size) {
+            size = strcspn(name, "\"");
+            if (size >= sizeof common) return;
+            memcpy(common, name, size);
+        }
+        size_t same = 0;
+        while (same < size && name[same] == common[same]) same++;
+        size = same;
+        if (!size) break;
+    }
+    while (size && common[size - 1] != '/') size--;
+    common[size] = '\0';
+    while (*text) {
+        bool named = text[0] == '%' && text[1] == '"' && size && strncmp(text + 2, common, size) == 0;
+        (void)fputc(*text++, stdout);
+        if (!named) continue;
+        (void)fputc(*text++, stdout);
+        text += size;
+    }
 }
 
 static qf_node first_fused(const qf_graph *graph) {
@@ -82,21 +111,24 @@ static void show_attention(qf_tool *tool, const qf_graph *before, const qf_graph
         return;
     }
     mark_parts(after, qf_node_at(after, fused)->location, marked, 0);
-    (void)printf("one attention before:\n");
+    qf_buffer out = {.context = tool->context};
+    qf_buffer_print(&out, "one attention before:\n");
     QF_FOR_EACH_NODE(before, node) {
         qf_location location = qf_node_at(before, node)->location;
         if (location.id && marked[location.id] && qf_node_op(before, node) != QF_OP_constant)
-            print_node(tool, before, node);
+            print_node(before, node, &out);
     }
-    (void)printf("the same place after:\n");
+    qf_buffer_print(&out, "the same place after:\n");
     const qf_node_data *data = qf_node_at(after, fused);
     for (uint32_t i = 0; i < data->operand_count; i++) {
         qf_node producer = qf_value_producer(after, data->operands[i].value);
         if (producer.id && (qf_op_has_trait(qf_node_op(after, producer), QF_TRAIT_QUANTISING) ||
                             qf_op_has_trait(qf_node_op(after, producer), QF_TRAIT_LAYOUT)))
-            print_node(tool, after, producer);
+            print_node(after, producer, &out);
     }
-    print_node(tool, after, fused);
+    print_node(after, fused, &out);
+    if (out.data) print_without_common_path(out.data);
+    qf_buffer_destroy(&out);
     free(marked);
 }
 

@@ -4,11 +4,13 @@
 #include "tools/explain.h"
 
 #include <jansson.h>
+#include <string.h>
 
 static void print_site(FILE *out, const qf_site *site) {
-    const char *name = *site->name ? site->name : "(unnamed)";
-    (void)fprintf(out, "%s%s%s: ", *site->location ? site->location : name, *site->location && *site->name ? " " : "",
-                  *site->location && *site->name ? site->name : "");
+    /* Exporters name a result after its node; then the location says it all. */
+    bool named = *site->name && strncmp(site->name, site->location, strlen(site->location)) != 0;
+    const char *place = *site->location ? site->location : *site->name ? site->name : "(unnamed)";
+    (void)fprintf(out, "%s%s%s: ", place, named ? " " : "", named ? site->name : "");
     if (site->fused) {
         (void)fprintf(out, "fused by %s, class %s%s", *site->rule ? site->rule : "the source graph",
                       *site->numerics ? site->numerics : "exact", site->fp8_query ? ", FP8 query" : "");

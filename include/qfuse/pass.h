@@ -52,14 +52,14 @@ QF_API void qf_run_destroy(qf_run *run);
 typedef struct qf_site {
     size_t struct_size;
     uint64_t tag;         /* of the attention's node */
-    const char *name;     /* of the attention's result, or of the contraction that was not recognised */
+    const char *name;     /* of the attention's result; unnamed: its location */
     const char *location; /* where the source has it */
     bool recognised;      /* an attention; false: nearly one */
     bool fused;           /* writes FP8 */
     bool fp8_query;       /* reads q as FP8 */
     const char *rule;     /* that fused it */
-    const char *numerics; /* class of that rewrite */
-    const char *note;     /* roundings added or dropped */
+    const char *numerics; /* loosest class of all rewrites at the site */
+    const char *note;     /* what those looser than exact added or dropped */
     const char *miss_code, *miss_node, *miss_location, *miss_text;
 } qf_site;
 
