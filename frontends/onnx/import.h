@@ -101,13 +101,17 @@ const qf_onnx_row *qf_onnx_rows(uint32_t *out_count);
 /* The first opset that allows FP8 operands of a standard op; UINT32_MAX: none does. */
 uint32_t qf_onnx_float8_since(const char *op_type);
 
-/* import.c */
+/* names.c */
 qf_value qf_onnx_lookup(qf_onnx_import *import, const qf_onnx_scope *scope, const char *name, bool *out_known);
 bool qf_onnx_bind(qf_onnx_import *import, const qf_onnx_scope *scope, const char *name, qf_value value);
 /* The type that the model declares for a value of the main graph; 0 where it declares none. */
 qf_type qf_onnx_declared_type(qf_onnx_import *import, const char *name);
 /* The type of a TypeProto: unranked, dtype none for what is no tensor. 0 after a failure. */
 qf_type qf_onnx_type(qf_onnx_import *import, const Onnx__TypeProto *proto, const char *name);
+/* Remembers what value_info or outputs declare; entries without a type are skipped, of equal names the first counts. */
+bool qf_onnx_add_infos(qf_onnx_import *import, Onnx__ValueInfoProto **infos, size_t count);
+
+/* import.c */
 qf_status qf_onnx_import_nodes(qf_onnx_import *import, const qf_onnx_scope *scope, Onnx__NodeProto **nodes,
                                size_t count);
 
