@@ -43,13 +43,25 @@ void qf_buffer_print(qf_buffer *buffer, const char *format, ...) {
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    if (length > 0 && reserve(buffer, (size_t)length)) {
+    size_t room = buffer->failed ? 0 : buffer->capacity - buffer->size;
+    int length = vsnprintf(room ? buffer->data + buffer->size : NULL, room, format, arguments);
+    if (length > 0 && (size_t)length < room)
+        buffer->size += (size_t)length;
+    else if (length > 0 && reserve(buffer, (size_t)length)) {
         (void)vsnprintf(buffer->data + buffer->size, (size_t)length + 1, format, again);
         buffer->size += (size_t)length;
-    }
+    } else if (room)
+        buffer->data[buffer->size] = '\0';
     va_end(again);
     va_end(arguments);
+}
+
+void qf_buffer_unsigned(qf_buffer *buffer, uint64_t number) {
+    char digits[20];
+    size_t first = sizeof digits;
+    do digits[--first] = (char)('0' + number % 10);
+    while (number /= 10);
+    qf_buffer_append(buffer, digits + first, sizeof digits - first);
 }
 
 void qf_buffer_double(qf_buffer *buffer, double number) {

@@ -11,6 +11,7 @@
 #include "type.h"
 
 #define ARENA_CHUNK_SIZE ((size_t)32 << 10)
+#define ARENA_CHUNK_MOST ((size_t)4 << 20)
 
 const char *qf_version(void) {
     return "0.1.0";
@@ -127,28 +128,44 @@ struct qf_arena_chunk {
 
 #define ARENA_HEADER ((sizeof(qf_arena_chunk) + 15) & ~(size_t)15)
 
-void *qf_arena_allocate(qf_arena *arena, size_t size) {
+/* Chunks grow with what the arena holds, so that large ones are few. */
+static qf_arena_chunk *add_chunk(qf_arena *arena, size_t rounded) {
+    size_t wanted = ARENA_HEADER + rounded, usual = arena->total / 4;
+    if (usual < ARENA_CHUNK_SIZE) usual = ARENA_CHUNK_SIZE;
+    if (usual > ARENA_CHUNK_MOST) usual = ARENA_CHUNK_MOST;
+    if (wanted < usual) wanted = usual;
+    qf_arena_chunk *chunk = qf_reallocate(arena->context, NULL, 0, wanted);
+    if (!chunk) return NULL;
+    chunk->size = wanted;
+    chunk->used = ARENA_HEADER;
+    chunk->next = arena->chunk;
+    arena->chunk = chunk;
+    return chunk;
+}
+
+static size_t rounded_size(size_t size) {
+    return ((size ? size : 1) + 15) & ~(size_t)15;
+}
+
+/* Not zeroed. */
+static void *take(qf_arena *arena, size_t size) {
     if (size > SIZE_MAX / 2) {
         (void)qf_record(arena->context, QF_ERROR_OUT_OF_MEMORY);
         return NULL;
     }
-    size_t rounded = ((size ? size : 1) + 15) & ~(size_t)15;
+    size_t rounded = rounded_size(size);
     qf_arena_chunk *chunk = arena->chunk;
-    if (!chunk || chunk->size - chunk->used < rounded) {
-        size_t wanted = ARENA_HEADER + rounded;
-        if (wanted < ARENA_CHUNK_SIZE) wanted = ARENA_CHUNK_SIZE;
-        chunk = qf_reallocate(arena->context, NULL, 0, wanted);
-        if (!chunk) return NULL;
-        chunk->size = wanted;
-        chunk->used = ARENA_HEADER;
-        chunk->next = arena->chunk;
-        arena->chunk = chunk;
-    }
+    if (!chunk || chunk->size - chunk->used < rounded) chunk = add_chunk(arena, rounded);
+    if (!chunk) return NULL;
     void *result = (char *)chunk + chunk->used;
     chunk->used += rounded;
     arena->total += rounded;
-    memset(result, 0, rounded);
     return result;
+}
+
+void *qf_arena_allocate(qf_arena *arena, size_t size) {
+    void *result = take(arena, size);
+    return result ? memset(result, 0, rounded_size(size)) : NULL;
 }
 
 void *qf_arena_array(qf_arena *arena, size_t item_size, uint64_t count) {
@@ -160,7 +177,7 @@ void *qf_arena_array(qf_arena *arena, size_t item_size, uint64_t count) {
 }
 
 void *qf_arena_copy(qf_arena *arena, const void *data, size_t size) {
-    void *result = qf_arena_allocate(arena, size);
+    void *result = take(arena, size);
     if (result && size) memcpy(result, data, size);
     return result;
 }
@@ -172,11 +189,6 @@ void qf_arena_destroy(qf_arena *arena) {
         qf_release(arena->context, chunk, chunk->size);
     }
     arena->total = 0;
-}
-
-uint64_t qf_hash_mix(uint64_t hash, uint64_t value) {
-    uint64_t mixed = (hash ^ value) * 0x9E3779B97F4A7C15u;
-    return mixed ^ (mixed >> 29);
 }
 
 uint64_t qf_hash_bytes(const void *data, size_t size, uint64_t seed) {

@@ -66,6 +66,7 @@ typedef struct qf_buffer {
 void qf_buffer_append(qf_buffer *buffer, const void *data, size_t size);
 void qf_buffer_print(qf_buffer *buffer, const char *format, ...) QF_PRINTF(2, 3);
 void qf_buffer_text(qf_buffer *buffer, qf_text text);
+void qf_buffer_unsigned(qf_buffer *buffer, uint64_t number); /* decimal; where formatting would cost too much */
 /* A double that reads back bit for bit: shortest of %.9g/%.17g, "inf", "-inf", "nan". Always holds '.', 'e' or letters.
  */
 void qf_buffer_double(qf_buffer *buffer, double number);
@@ -88,7 +89,10 @@ bool qf_index_add(qf_context *context, qf_index *index, uint64_t hash, uint32_t 
 void qf_index_destroy(qf_context *context, qf_index *index);
 
 uint64_t qf_hash_bytes(const void *data, size_t size, uint64_t seed);
-uint64_t qf_hash_mix(uint64_t hash, uint64_t value);
+static inline uint64_t qf_hash_mix(uint64_t hash, uint64_t value) {
+    uint64_t mixed = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    return mixed ^ (mixed >> 29);
+}
 
 /* --- strings --- */
 qf_string qf_intern(qf_context *context, qf_text text); /* 0 on failure */

@@ -46,10 +46,16 @@ static void print_location(qf_buffer *buffer, const qf_graph *graph, qf_location
     const qf_location_data *data = &graph->locations[location.id];
     if (!data->part_count) {
         qf_buffer_text(buffer, qf_string_text(graph->context, data->file));
-        if (data->line) qf_buffer_print(buffer, ":%u:%u", data->line, data->column);
+        if (!data->line) return;
+        qf_buffer_text(buffer, QF_TEXT(":"));
+        qf_buffer_unsigned(buffer, data->line);
+        qf_buffer_text(buffer, QF_TEXT(":"));
+        qf_buffer_unsigned(buffer, data->column);
         return;
     }
-    qf_buffer_print(buffer, "fused<%s>[", qf_string_c(graph->context, data->rule));
+    qf_buffer_text(buffer, QF_TEXT("fused<"));
+    qf_buffer_text(buffer, qf_string_text(graph->context, data->rule));
+    qf_buffer_text(buffer, QF_TEXT(">["));
     for (uint32_t i = 0; i < data->part_count; i++) {
         if (i) qf_buffer_append(buffer, ", ", 2);
         if (depth < MAX_FUSED_DEPTH)
