@@ -183,6 +183,10 @@ bool qf_node_before(const qf_graph *graph, qf_node a, qf_node b);
 /* The literal of a `constant` producer, else NULL. */
 const qf_literal *qf_value_literal(const qf_graph *graph, qf_value value);
 
+/* Bit for bit (attribute.c). Literals are not NULL. */
+bool qf_attribute_same(qf_attribute_kind kind, const qf_attribute *a, const qf_attribute *b);
+uint64_t qf_attribute_hash(qf_attribute_kind kind, const qf_attribute *attribute, uint64_t hash);
+
 /* --- building --- */
 typedef struct qf_node_spec {
     qf_op op;

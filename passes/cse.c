@@ -1,8 +1,6 @@
 /* Owns: the pass that merges equal pure nodes.
  * Does not own: erasing unused ones (dce.c).
  * Next: manager.c. */
-#include <string.h>
-
 #include "passes/pass.h"
 
 qf_status qf_pass_cse(qf_pass_call *call);
@@ -18,42 +16,12 @@ static qf_value operand(const qf_graph *graph, const qf_node_data *data, uint32_
     return data->operands[index].value;
 }
 
-static uint64_t hash_attribute(qf_attribute_kind kind, const qf_attribute *attribute, uint64_t hash) {
-    switch (kind) {
-    case QF_ATTRIBUTE_FLOAT: return qf_hash_bytes(&attribute->number, sizeof attribute->number, hash);
-    case QF_ATTRIBUTE_DIM: return qf_hash_mix(hash, attribute->dim.id);
-    case QF_ATTRIBUTE_STRING: return qf_hash_mix(hash, attribute->string.id);
-    case QF_ATTRIBUTE_DIMS: return qf_hash_bytes(attribute->dims, attribute->count * sizeof(qf_dim), hash);
-    case QF_ATTRIBUTE_INTS: return qf_hash_bytes(attribute->ints, attribute->count * sizeof(int64_t), hash);
-    case QF_ATTRIBUTE_LITERAL:
-        return qf_hash_bytes(attribute->literal->data, attribute->literal->size,
-                             qf_hash_mix(hash, attribute->literal->type.id));
-    default: return qf_hash_mix(hash, (uint64_t)attribute->integer);
-    }
-}
-
-static bool attributes_equal(qf_attribute_kind kind, const qf_attribute *a, const qf_attribute *b) {
-    switch (kind) {
-    case QF_ATTRIBUTE_FLOAT: return memcmp(&a->number, &b->number, sizeof a->number) == 0;
-    case QF_ATTRIBUTE_DIM: return a->dim.id == b->dim.id;
-    case QF_ATTRIBUTE_STRING: return a->string.id == b->string.id;
-    case QF_ATTRIBUTE_DIMS:
-        return a->count == b->count && (!a->count || memcmp(a->dims, b->dims, a->count * sizeof(qf_dim)) == 0);
-    case QF_ATTRIBUTE_INTS:
-        return a->count == b->count && (!a->count || memcmp(a->ints, b->ints, a->count * sizeof(int64_t)) == 0);
-    case QF_ATTRIBUTE_LITERAL:
-        return a->literal->type.id == b->literal->type.id && a->literal->size == b->literal->size &&
-               (!a->literal->size || memcmp(a->literal->data, b->literal->data, a->literal->size) == 0);
-    default: return a->integer == b->integer;
-    }
-}
-
 static uint64_t hash_node(const qf_graph *graph, const qf_node_data *data) {
     const qf_op_info *info = qf_op_info_of(data->op);
     uint64_t hash = qf_hash_mix((uint64_t)data->op, data->result_count);
     for (uint32_t i = 0; i < data->operand_count; i++) hash = qf_hash_mix(hash, operand(graph, data, i).id);
     for (uint32_t i = 0; i < info->attribute_count; i++)
-        hash = hash_attribute(info->attributes[i].kind, &data->attributes[i], hash);
+        hash = qf_attribute_hash(info->attributes[i].kind, &data->attributes[i], hash);
     for (uint32_t i = 0; i < data->result_count; i++)
         hash = qf_hash_mix(hash, qf_value_type(graph, data->results[i]).id);
     return hash;
@@ -69,7 +37,7 @@ static bool nodes_equal(const void *owner, uint32_t id, const void *key) {
     for (uint32_t i = 0; i < a->result_count; i++)
         if (qf_value_type(graph, a->results[i]).id != qf_value_type(graph, b->results[i]).id) return false;
     for (uint32_t i = 0; i < info->attribute_count; i++)
-        if (!attributes_equal(info->attributes[i].kind, &a->attributes[i], &b->attributes[i])) return false;
+        if (!qf_attribute_same(info->attributes[i].kind, &a->attributes[i], &b->attributes[i])) return false;
     return true;
 }
 

@@ -1,0 +1,36 @@
+/* Owns: whether attributes are the same bit for bit, and hashes that agree with it.
+ * Does not own: equality as numbers or sizes (patterns/facts.c), what attributes mean (spec/ops.def).
+ * Next: graph.h. */
+#include <string.h>
+
+#include "ir/graph.h"
+
+uint64_t qf_attribute_hash(qf_attribute_kind kind, const qf_attribute *attribute, uint64_t hash) {
+    switch (kind) {
+    case QF_ATTRIBUTE_FLOAT: return qf_hash_bytes(&attribute->number, sizeof attribute->number, hash);
+    case QF_ATTRIBUTE_DIM: return qf_hash_mix(hash, attribute->dim.id);
+    case QF_ATTRIBUTE_STRING: return qf_hash_mix(hash, attribute->string.id);
+    case QF_ATTRIBUTE_DIMS: return qf_hash_bytes(attribute->dims, attribute->count * sizeof(qf_dim), hash);
+    case QF_ATTRIBUTE_INTS: return qf_hash_bytes(attribute->ints, attribute->count * sizeof(int64_t), hash);
+    case QF_ATTRIBUTE_LITERAL:
+        return qf_hash_bytes(attribute->literal->data, attribute->literal->size,
+                             qf_hash_mix(hash, attribute->literal->type.id));
+    default: return qf_hash_mix(hash, (uint64_t)attribute->integer);
+    }
+}
+
+bool qf_attribute_same(qf_attribute_kind kind, const qf_attribute *a, const qf_attribute *b) {
+    switch (kind) {
+    case QF_ATTRIBUTE_FLOAT: return memcmp(&a->number, &b->number, sizeof a->number) == 0;
+    case QF_ATTRIBUTE_DIM: return a->dim.id == b->dim.id;
+    case QF_ATTRIBUTE_STRING: return a->string.id == b->string.id;
+    case QF_ATTRIBUTE_DIMS:
+        return a->count == b->count && (!a->count || memcmp(a->dims, b->dims, a->count * sizeof(qf_dim)) == 0);
+    case QF_ATTRIBUTE_INTS:
+        return a->count == b->count && (!a->count || memcmp(a->ints, b->ints, a->count * sizeof(int64_t)) == 0);
+    case QF_ATTRIBUTE_LITERAL:
+        return a->literal->type.id == b->literal->type.id && a->literal->size == b->literal->size &&
+               (!a->literal->size || memcmp(a->literal->data, b->literal->data, a->literal->size) == 0);
+    default: return a->integer == b->integer;
+    }
+}
