@@ -30,6 +30,10 @@ static qf_status fail_at(const qf_infer_call *call, qf_status status, const char
     return status;
 }
 
+bool qf_infer_is_given(qf_op op) {
+    return rules[op] == qf_infer_given;
+}
+
 qf_status qf_infer(qf_infer_call *call) {
     for (uint32_t i = 0; i < call->info->required_operands; i++)
         if (!infer_has(call, i))

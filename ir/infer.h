@@ -25,6 +25,8 @@ typedef struct qf_infer_call {
  * message that names operand, expected and found. Unranked or none-typed operands give unranked results where the rule
  * cannot know better. */
 qf_status qf_infer(qf_infer_call *call);
+/* The rule in ops.def is `given`: result types are written, not inferred. */
+bool qf_infer_is_given(qf_op op);
 
 /* Types of every node again, in order, after assumed equalities were substituted: opaque and derived symbols give way
  * to input symbols, those to literals. Guards stay in the symbols that they were recorded in. At most 4 rounds. */

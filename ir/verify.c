@@ -53,15 +53,6 @@ static const struct {
 #undef X
 };
 
-/* Ops whose result types are given, not inferred: the rows of ops.def with the rule `given`. */
-static bool types_are_given(qf_op op) {
-    switch ((uint32_t)op) {
-#define OP(number, name, doc, operands, results, attributes, traits, infer, cpu) case number: return strcmp(#infer, "given") == 0;
-#include "spec/ops.def"
-#include "spec/undef.h"
-    }
-    return false;
-}
 /* clang-format on */
 
 static void check_axis(qf_verify_call *call, const constraint *row, int64_t axis) {
@@ -258,13 +249,13 @@ static bool infer(qf_verify_call *call, qf_graph *record_in, qf_type *types) {
 #define TYPES_ON_STACK 16
 
 bool qf_verify_types(qf_verify_call *call, qf_graph *record_in, qf_type *out_types, const qf_type *given) {
-    if (!given && !types_are_given(call->info->op)) return infer(call, record_in, out_types);
+    if (!given && !qf_infer_is_given(call->info->op)) return infer(call, record_in, out_types);
     if (!given && call->result_count) {
         qf_verify_fault(call, "the result types of this op must be written, as in ': f16[B, T]'");
         return false;
     }
     bool ok = true;
-    if (!types_are_given(call->info->op)) {
+    if (!qf_infer_is_given(call->info->op)) {
         qf_type few[TYPES_ON_STACK], *types = few;
         size_t size = call->result_count * sizeof *types;
         if (call->result_count > TYPES_ON_STACK && !(types = qf_allocate(call->graph->context, size))) return false;

@@ -17,6 +17,7 @@ typedef struct graph_verifier {
     qf_value *operands;
     qf_type *types;
     uint32_t operand_capacity, type_capacity;
+    qf_index passed; /* node ids that passed check_node, by hash_node */
 } graph_verifier;
 
 static void structure_fault(graph_verifier *verifier, qf_node node, const char *format, ...) QF_PRINTF(3, 4);
@@ -78,6 +79,47 @@ static void check_results(graph_verifier *verifier, qf_node node, const qf_node_
     }
 }
 
+/* --- nodes alike ---
+ * The op's checks see a node's attributes and the types of its operands and results, nothing else. So one node of many
+ * alike is checked for all of them; layers of a model mostly repeat. Only nodes that passed stand for others: each
+ * fault is found and located anew. */
+
+static uint32_t operand_type(const qf_graph *graph, const qf_use *use) {
+    return use->value.id ? qf_value_type(graph, use->value).id + 1 : 0;
+}
+
+/* Leaves are mostly different from each other, and cheap to check. */
+static bool may_be_alike(const qf_node_data *data, const qf_op_info *info) {
+    for (uint32_t i = 0; i < info->attribute_count; i++)
+        if (info->attributes[i].kind == QF_ATTRIBUTE_LITERAL) return false;
+    return data->operand_count > 0;
+}
+
+static uint64_t hash_node(const qf_graph *graph, const qf_node_data *data, const qf_op_info *info) {
+    uint64_t hash = qf_hash_mix((uint64_t)data->op, data->operand_count);
+    for (uint32_t i = 0; i < data->operand_count; i++)
+        hash = qf_hash_mix(hash, operand_type(graph, &data->operands[i]));
+    for (uint32_t i = 0; i < data->result_count; i++)
+        hash = qf_hash_mix(hash, qf_value_type(graph, data->results[i]).id);
+    for (uint32_t i = 0; i < info->attribute_count; i++)
+        hash = qf_attribute_hash(info->attributes[i].kind, &data->attributes[i], hash);
+    return hash;
+}
+
+static bool nodes_alike(const void *owner, uint32_t id, const void *key) {
+    const qf_graph *graph = owner;
+    const qf_node_data *a = &graph->nodes[id], *b = key;
+    if (a->op != b->op || a->operand_count != b->operand_count || a->result_count != b->result_count) return false;
+    for (uint32_t i = 0; i < a->operand_count; i++)
+        if (operand_type(graph, &a->operands[i]) != operand_type(graph, &b->operands[i])) return false;
+    for (uint32_t i = 0; i < a->result_count; i++)
+        if (qf_value_type(graph, a->results[i]).id != qf_value_type(graph, b->results[i]).id) return false;
+    const qf_op_info *info = qf_op_info_of(a->op);
+    for (uint32_t i = 0; i < info->attribute_count; i++)
+        if (!qf_attribute_same(info->attributes[i].kind, &a->attributes[i], &b->attributes[i])) return false;
+    return true;
+}
+
 /* The op itself and its types; only where the structure holds. */
 static bool check_node(graph_verifier *verifier, const qf_node_data *data, const qf_op_info *info) {
     qf_context *context = verifier->graph->context;
@@ -101,6 +143,15 @@ static bool check_node(graph_verifier *verifier, const qf_node_data *data, const
     return true;
 }
 
+static bool check_node_once(graph_verifier *verifier, qf_node node, const qf_node_data *data, const qf_op_info *info) {
+    if (!may_be_alike(data, info)) return check_node(verifier, data, info);
+    uint64_t hash = hash_node(verifier->graph, data, info);
+    if (qf_index_find(&verifier->passed, hash, nodes_alike, verifier->graph, data)) return true;
+    uint32_t before = verifier->fault_count;
+    if (!check_node(verifier, data, info)) return false;
+    return verifier->fault_count != before || qf_index_add(verifier->graph->context, &verifier->passed, hash, node.id);
+}
+
 static bool check_nodes(graph_verifier *verifier) {
     const qf_graph *graph = verifier->graph;
     qf_node previous = {0};
@@ -119,7 +170,7 @@ static bool check_nodes(graph_verifier *verifier) {
             structure_fault(verifier, node, "return is the last node, and only the last");
         check_operands(verifier, node, data, info);
         check_results(verifier, node, data, info);
-        if (verifier->fault_count == before && !check_node(verifier, data, info)) return false;
+        if (verifier->fault_count == before && !check_node_once(verifier, node, data, info)) return false;
         previous = node;
     }
     if (qf_node_op(graph, graph->last) != QF_OP_return) structure_fault(verifier, (qf_node){0}, "has no return");
@@ -154,6 +205,7 @@ static void verifier_destroy(graph_verifier *verifier) {
     qf_context *context = verifier->graph->context;
     QF_FREE_ITEMS(context, verifier->operands, verifier->operand_capacity);
     QF_FREE_ITEMS(context, verifier->types, verifier->type_capacity);
+    qf_index_destroy(context, &verifier->passed);
     qf_release(context, verifier->defined, verifier->graph->value_count);
     qf_release(context, verifier->seen_uses, (size_t)verifier->graph->value_count * sizeof *verifier->seen_uses);
 }
