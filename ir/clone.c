@@ -31,7 +31,28 @@ static bool clone_attribute(qf_graph *to, qf_attribute_kind kind, qf_attribute *
     return true;
 }
 
-static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *copy) {
+/* Room for the operands, results and attributes of all live nodes, cut off node by node. */
+typedef struct clone_room {
+    qf_use *operands;
+    qf_value *results;
+    qf_attribute *attributes;
+} clone_room;
+
+static bool make_room(const qf_graph *from, qf_graph *to, clone_room *room) {
+    uint64_t operands = 0, results = 0, attributes = 0;
+    QF_FOR_EACH_NODE(from, node) {
+        const qf_node_data *data = &from->nodes[node.id];
+        operands += data->operand_count;
+        results += data->result_count;
+        attributes += qf_op_info_of(data->op)->attribute_count;
+    }
+    room->operands = QF_ARENA_NEW(&to->arena, qf_use, operands);
+    room->results = QF_ARENA_NEW(&to->arena, qf_value, results);
+    room->attributes = QF_ARENA_NEW(&to->arena, qf_attribute, attributes);
+    return room->operands && room->results && room->attributes;
+}
+
+static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *copy, clone_room *room) {
     *copy = *from;
     if (from->erased) {
         copy->operand_count = copy->result_count = 0;
@@ -41,12 +62,18 @@ static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *cop
         return true;
     }
     const qf_op_info *info = qf_op_info_of(from->op);
-    copy->operands = qf_arena_copy(&to->arena, from->operands, from->operand_count * sizeof *from->operands);
-    copy->results = qf_arena_copy(&to->arena, from->results, from->result_count * sizeof *from->results);
-    copy->attributes = qf_arena_copy(&to->arena, from->attributes, info->attribute_count * sizeof *from->attributes);
-    if (!copy->operands || !copy->results || !copy->attributes) return false;
-    for (uint32_t i = 0; i < info->attribute_count; i++)
+    copy->operands = room->operands;
+    copy->results = room->results;
+    copy->attributes = room->attributes;
+    room->operands += from->operand_count;
+    room->results += from->result_count;
+    room->attributes += info->attribute_count;
+    for (uint32_t i = 0; i < from->operand_count; i++) copy->operands[i] = from->operands[i];
+    for (uint32_t i = 0; i < from->result_count; i++) copy->results[i] = from->results[i];
+    for (uint32_t i = 0; i < info->attribute_count; i++) {
+        copy->attributes[i] = from->attributes[i];
         if (!clone_attribute(to, info->attributes[i].kind, &copy->attributes[i])) return false;
+    }
     return true;
 }
 
@@ -97,9 +124,11 @@ static bool clone_into(const qf_graph *from, qf_graph *to) {
         !COPY_ITEMS(context, to, from, guards, guard_count, guard_capacity) ||
         !COPY_ITEMS(context, to, from, weights, weight_count, weight_capacity) || !clone_locations(from, to))
         return false;
+    clone_room room;
+    if (!make_room(from, to, &room)) return false;
     to->nodes[0] = from->nodes[0];
     for (uint32_t i = 1; i < from->node_count; i++)
-        if (!clone_node(to, &from->nodes[i], &to->nodes[i])) return false;
+        if (!clone_node(to, &from->nodes[i], &to->nodes[i], &room)) return false;
     to->node_count = from->node_count;
     to->live_node_count = from->live_node_count;
     to->first = from->first;

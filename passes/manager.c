@@ -210,9 +210,10 @@ static qf_status run_step(const qf_pipeline_step *step, qf_graph *graph, const q
 qf_status qf_pipeline_run(const qf_pipeline *pipeline, qf_graph *graph, const qf_pipeline_hooks *hooks,
                           qf_report *report) {
     qf_status status = QF_OK;
+    qf_graph *before = NULL; /* the graph as it is now, or NULL; one copy serves all passes that change nothing */
     for (uint32_t i = 0; i < pipeline->step_count && status == QF_OK; i++) {
         const qf_pipeline_step *step = &pipeline->steps[i];
-        qf_graph *before = qf_graph_clone(graph);
+        if (!before) before = qf_graph_clone(graph);
         if (!before) return QF_ERROR_OUT_OF_MEMORY;
         if (hooks->observer) hooks->observer(hooks->observer_user, QF_PASS_BEFORE, step->pass->name, graph, false, 0);
         double start = now();
@@ -222,7 +223,10 @@ qf_status qf_pipeline_run(const qf_pipeline *pipeline, qf_graph *graph, const qf
             qf_graph_swap(graph, before);
         else if (hooks->observer)
             hooks->observer(hooks->observer_user, QF_PASS_AFTER, step->pass->name, graph, changed, now() - start);
+        if (!changed) continue;
         qf_graph_destroy(before);
+        before = NULL;
     }
+    qf_graph_destroy(before);
     return status;
 }
