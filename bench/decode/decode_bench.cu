@@ -1,0 +1,484 @@
+// Owns: the timing of the paged decode kernels on one GPU: the tables of cells, floors, and peers' figures.
+// Does not own: correctness (tests/gpu/decode) and the launch (kernels/cuda/decode/launch.cuh).
+// Read next: bench/RESULTS.md for dated results.
+//
+// decode_bench [SECTION...] [--name=value...]
+//   sections: main (32/8 and 8/1, NHD), wide (64/8), hnd, page16, types, dims, ceiling; none = all
+//   values:   bundle, stages, tiles, ctas (0 = the kernel's own choice), promotion (0, 64, 128, 256 bytes),
+//             dependent (0 or 1), cell (substring of a cell's name), small (0 skips the runs with a kernel between)
+//
+// Method: random K, V and q; a graph of max(20, copies) launches, each on its own pages and table, with enough copies
+// to exceed the L2 cache (180 MB); one warm-up replay, nine timed, median. Everything a launch needs is inside. The
+// second figure has one small kernel, as large as a cast of the output, before every launch. Floors use the read
+// bandwidth of the same run. Peer figures: PEERS of 2026-11-30 on the same kind of card, output cast included where
+// their kernel has no FP8 output (only in the figure with the small kernel).
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/common/convert.cuh"
+#include "kernels/cuda/decode/launch.cuh"
+
+using namespace qfuse::decode;
+
+namespace {
+
+#define CHECK(call)                                                                                                    \
+    do {                                                                                                               \
+        const cudaError_t check_error = (call);                                                                        \
+        if (check_error != cudaSuccess) {                                                                              \
+            std::printf("FATAL %s:%d %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(check_error));           \
+            std::exit(3);                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
+constexpr size_t kPoolBytes = size_t{3} << 30;
+constexpr double kRotateBytes = 180e6;
+
+struct Options {
+    int bundle = 0, stages = 0, tiles = 0, ctas = 0, promotion = 256, dependent = 1, small = 1;
+    std::string cell;
+    std::vector<std::string> sections;
+} g_options;
+
+int g_multiprocessors;
+double g_read_bandwidth; // bytes per second, of this run
+uint8_t *g_k_pool, *g_v_pool;
+cudaStream_t g_stream;
+
+// Clock and power through NVML, where it is installed.
+struct Monitor {
+    typedef int (*Init)();
+    typedef int (*Handle)(unsigned, void **);
+    typedef int (*Clock)(void *, int, unsigned *);
+    typedef int (*Power)(void *, unsigned *);
+    void *device = nullptr;
+    Clock clock = nullptr;
+    Power power = nullptr;
+
+    Monitor() {
+        void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+        if (library == nullptr) return;
+        const Init init = reinterpret_cast<Init>(dlsym(library, "nvmlInit_v2"));
+        const Handle handle = reinterpret_cast<Handle>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
+        if (init == nullptr || handle == nullptr || init() != 0 || handle(0, &device) != 0) return;
+        clock = reinterpret_cast<Clock>(dlsym(library, "nvmlDeviceGetClockInfo"));
+        power = reinterpret_cast<Power>(dlsym(library, "nvmlDeviceGetPowerUsage"));
+    }
+    unsigned megahertz() const {
+        unsigned value = 0;
+        if (clock != nullptr) clock(device, 1, &value);
+        return value;
+    }
+    unsigned watts() const {
+        unsigned value = 0;
+        if (power != nullptr) power(device, &value);
+        return value / 1000;
+    }
+};
+
+__global__ void fill_random(uint32_t *data, size_t words, uint32_t seed, int dtype) {
+    const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
+    for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += stride) {
+        uint64_t state = (i + 1) * 0x9E3779B97F4A7C15ull + seed;
+        float x[4];
+        for (int k = 0; k < 4; ++k) {
+            state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+            const float u = ((state >> 40) + 1) * (1.0f / 16777217.0f), v = (state & 0xFFFFFF) * (1.0f / 16777216.0f);
+            x[k] = sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
+        }
+        if (dtype == QF_DECODE_BF16) {
+            data[i] = qfuse::f32_to_bf16x2(x[0], x[1]);
+        } else if (dtype == QF_DECODE_E5M2) {
+            data[i] = qfuse::f32_to_e5m2x2(x[0], x[1]) | static_cast<uint32_t>(qfuse::f32_to_e5m2x2(x[2], x[3])) << 16;
+        } else {
+            data[i] = qfuse::f32_to_e4m3x2(x[0], x[1]) | static_cast<uint32_t>(qfuse::f32_to_e4m3x2(x[2], x[3])) << 16;
+        }
+    }
+}
+
+__global__ void read_only(const uint4 *data, size_t count, uint32_t *sink) {
+    const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
+    size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    uint32_t x = 0;
+    for (; i + 7 * stride < count; i += 8 * stride) {
+        uint4 v[8];
+#pragma unroll
+        for (int k = 0; k < 8; ++k) v[k] = __ldcs(data + i + k * stride);
+#pragma unroll
+        for (int k = 0; k < 8; ++k) x ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
+    }
+    if (x == 0x12345678) *sink = x;
+}
+
+// A stand-in for the neighbour of a decode launch in a real graph: reads bf16, writes bytes.
+__global__ void small_kernel(const uint32_t *in, uint16_t *out, int pairs) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < pairs) {
+        out[i] = qfuse::f32_to_e4m3x2(qfuse::bf16_low_to_f32(in[i]), qfuse::bf16_high_to_f32(in[i]));
+    }
+}
+
+double measure_read_bandwidth() {
+    uint32_t *sink;
+    CHECK(cudaMalloc(&sink, 4));
+    cudaEvent_t begin, end;
+    CHECK(cudaEventCreate(&begin));
+    CHECK(cudaEventCreate(&end));
+    double best = 0;
+    for (int i = 0; i < 12; ++i) {
+        CHECK(cudaEventRecord(begin, g_stream));
+        read_only<<<g_multiprocessors * 8, 256, 0, g_stream>>>(reinterpret_cast<const uint4 *>(g_k_pool),
+                                                               kPoolBytes / 16, sink);
+        CHECK(cudaEventRecord(end, g_stream));
+        CHECK(cudaEventSynchronize(end));
+        float milliseconds;
+        CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
+        best = std::max(best, kPoolBytes / (milliseconds * 1e-3));
+    }
+    CHECK(cudaFree(sink));
+    return best;
+}
+
+struct Cell {
+    const char *name;
+    std::vector<int> lengths;
+    double peer;       // best peer back to back, microseconds; 0 = not measured
+    double peer_small; // with a small kernel between
+};
+
+struct Timing {
+    double median, low, high;
+    unsigned megahertz, watts;
+};
+
+Timing time_graph(cudaGraphExec_t exec, int launches) {
+    static const Monitor monitor;
+    cudaEvent_t begin, end;
+    CHECK(cudaEventCreate(&begin));
+    CHECK(cudaEventCreate(&end));
+    CHECK(cudaGraphLaunch(exec, g_stream));
+    CHECK(cudaStreamSynchronize(g_stream));
+    std::vector<double> times;
+    Timing timing = {};
+    for (int i = 0; i < 9; ++i) {
+        CHECK(cudaEventRecord(begin, g_stream));
+        CHECK(cudaGraphLaunch(exec, g_stream));
+        CHECK(cudaEventRecord(end, g_stream));
+        if (i == 8) timing.megahertz = monitor.megahertz(), timing.watts = monitor.watts();
+        CHECK(cudaEventSynchronize(end));
+        float milliseconds;
+        CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
+        times.push_back(milliseconds * 1e3 / launches);
+    }
+    std::sort(times.begin(), times.end());
+    timing.low = times.front(), timing.high = times.back(), timing.median = times[times.size() / 2];
+    CHECK(cudaEventDestroy(begin));
+    CHECK(cudaEventDestroy(end));
+    return timing;
+}
+
+template <class T>
+T *device_copy(const std::vector<T> &host) {
+    T *data;
+    CHECK(cudaMalloc(&data, host.size() * sizeof(T)));
+    CHECK(cudaMemcpy(data, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
+    return data;
+}
+
+// Times one cell in both settings and prints its row.
+void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
+    problem.batch = static_cast<int>(cell.lengths.size());
+    const int ctas = g_options.ctas > 0 ? g_options.ctas : g_multiprocessors;
+    const qf_decode_choice choice = qf_decode_choose(&problem, ctas);
+    qf_decode_params p = make_params(problem, choice);
+    const int64_t row = qf_decode_row_bytes(qf_decode_element_bytes(problem.kv_dtype), problem.head_dim);
+    const int64_t page_bytes = row * problem.kv_heads * problem.page_size, pool_pages = kPoolBytes / page_bytes;
+    int width = 0;
+    int64_t pages = 0, keys = 0;
+    for (int length : cell.lengths) {
+        const int count = (length + problem.page_size - 1) / problem.page_size;
+        width = std::max(width, count), pages += count, keys += length;
+    }
+    if (pages > pool_pages) return;
+    const double kv_bytes = 2.0 * static_cast<double>(keys) * row * problem.kv_heads;
+    const int copies = static_cast<int>(
+        std::min<double>(std::max(1.0, std::ceil(kRotateBytes / kv_bytes)), static_cast<double>(pool_pages / pages)));
+    const int launches = kv_bytes > 1.5e9 ? 8 : std::max(20, copies);
+
+    // Each copy has its own pages, all in random order.
+    std::vector<int> order(pool_pages);
+    for (int64_t i = 0; i < pool_pages; ++i) order[i] = static_cast<int>(i);
+    srand(1);
+    for (int64_t i = pool_pages - 1; i > 0; --i)
+        std::swap(order[i], order[((static_cast<int64_t>(rand()) << 31) ^ rand()) % (i + 1)]);
+    const size_t table_entries = static_cast<size_t>(width) * problem.batch;
+    std::vector<int> table(table_entries * copies, 0);
+    int64_t used = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+        for (int b = 0; b < problem.batch; ++b) {
+            for (int i = 0; i < (cell.lengths[b] + problem.page_size - 1) / problem.page_size; ++i) {
+                table[copy * table_entries + static_cast<size_t>(b) * width + i] = order[used++];
+            }
+        }
+    }
+    const int q_heads = problem.kv_heads * problem.group;
+    const size_t out_elements = static_cast<size_t>(problem.batch) * problem.q_tokens * q_heads * problem.head_dim;
+    int *d_table = device_copy(table), *d_lengths = device_copy(cell.lengths);
+    uint32_t *d_q, *d_tickets, *d_small_in;
+    uint8_t *d_out;
+    uint16_t *d_small_out;
+    float *d_partials;
+    CHECK(cudaMalloc(&d_q, out_elements * 2));
+    fill_random<<<64, 256>>>(d_q, out_elements * qf_decode_element_bytes(problem.q_dtype) / 4, 7, problem.q_dtype);
+    CHECK(cudaMalloc(&d_out, out_elements * 2));
+    CHECK(cudaMalloc(&d_small_in, out_elements * 2));
+    CHECK(cudaMalloc(&d_small_out, out_elements));
+    CHECK(cudaMemset(d_small_in, 0, out_elements * 2));
+    CHECK(cudaMalloc(&d_partials, choice.partial_bytes));
+    CHECK(cudaMalloc(&d_tickets, choice.ticket_bytes));
+    CHECK(cudaMemset(d_tickets, 0, choice.ticket_bytes));
+    float *d_scales = device_copy(std::vector<float>{0.9f, 1.1f, 0.7f, 0.01f});
+
+    Cache k_cache = make_cache(g_k_pool, pool_pages, problem, head_major);
+    Cache v_cache = make_cache(g_v_pool, pool_pages, problem, head_major);
+    k_cache.promotion = v_cache.promotion = g_options.promotion == 0     ? CU_TENSOR_MAP_L2_PROMOTION_NONE
+                                            : g_options.promotion == 64  ? CU_TENSOR_MAP_L2_PROMOTION_L2_64B
+                                            : g_options.promotion == 128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+                                                                         : CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+    if (!encode_cache(k_cache, problem, choice.box_bytes, &p.k_map) ||
+        !encode_cache(v_cache, problem, choice.box_bytes, &p.v_map)) {
+        std::printf("FATAL tensor map refused\n");
+        std::exit(3);
+    }
+    p.q = d_q, p.out = d_out, p.seq_lens = d_lengths, p.partials = d_partials, p.tickets = d_tickets;
+    p.q_scale = problem.q_dtype == QF_DECODE_E4M3 ? d_scales : nullptr;
+    p.k_scale = d_scales + 1, p.v_scale = d_scales + 2, p.out_scale = d_scales + 3;
+    p.block_table_stride = width, p.max_kv_len = width * problem.page_size;
+    p.softmax_scale = 1.0f / std::sqrt(static_cast<float>(problem.head_dim));
+    p.head_bundle = g_options.bundle;
+    if (g_options.stages > 0) p.stages = g_options.stages;
+    if (g_options.tiles > 0) p.tiles_a_warp = g_options.tiles;
+
+    Timing timing[2] = {};
+    for (int small = 0; small <= g_options.small; ++small) {
+        cudaGraph_t graph;
+        cudaGraphExec_t exec;
+        p.block_table = d_table;
+        CHECK(launch(problem, choice, p, ctas, false, g_stream));
+        CHECK(cudaStreamSynchronize(g_stream));
+        CHECK(cudaStreamBeginCapture(g_stream, cudaStreamCaptureModeGlobal));
+        for (int i = 0; i < launches; ++i) {
+            if (small) {
+                const int pairs = static_cast<int>(out_elements / 2);
+                small_kernel<<<(pairs + 255) / 256, 256, 0, g_stream>>>(d_small_in, d_small_out, pairs);
+            }
+            p.block_table = d_table + table_entries * (i % copies);
+            CHECK(launch(problem, choice, p, ctas, g_options.dependent != 0, g_stream));
+        }
+        CHECK(cudaStreamEndCapture(g_stream, &graph));
+        CHECK(cudaGraphInstantiate(&exec, graph, 0));
+        timing[small] = time_graph(exec, launches);
+        CHECK(cudaGraphExecDestroy(exec));
+        CHECK(cudaGraphDestroy(graph));
+    }
+    const double floor = kv_bytes / g_read_bandwidth * 1e6;
+    std::printf("%-22s %8.1f %8.1f %9.2f [%8.2f %8.2f] %6.0f %6.2f", cell.name, kv_bytes / 1e6, floor, timing[0].median,
+                timing[0].low, timing[0].high, kv_bytes / timing[0].median / 1e3, timing[0].median / floor);
+    if (cell.peer > 0) {
+        std::printf(" %8.2f %5.3f", cell.peer, timing[0].median / cell.peer);
+    } else {
+        std::printf("        -     -");
+    }
+    std::printf(" %9.2f", timing[1].median);
+    if (cell.peer_small > 0 && g_options.small) {
+        std::printf(" %8.2f %5.3f", cell.peer_small, timing[1].median / cell.peer_small);
+    } else {
+        std::printf("        -     -");
+    }
+    std::printf(" %5u %4u\n", timing[0].megahertz, timing[0].watts);
+    std::fflush(stdout);
+    for (void *pointer :
+         {static_cast<void *>(d_table), static_cast<void *>(d_lengths), static_cast<void *>(d_q),
+          static_cast<void *>(d_out), static_cast<void *>(d_small_in), static_cast<void *>(d_small_out),
+          static_cast<void *>(d_partials), static_cast<void *>(d_tickets), static_cast<void *>(d_scales)}) {
+        CHECK(cudaFree(pointer));
+    }
+}
+
+std::vector<int> uniform(int batch, int length) {
+    return std::vector<int>(batch, length);
+}
+
+std::vector<int> mix(int batch, int length, int more, int more_length) {
+    std::vector<int> lengths(batch, length);
+    lengths.insert(lengths.end(), more, more_length);
+    return lengths;
+}
+
+const std::vector<Cell> kCells328 = {
+    {"B1 L1024", uniform(1, 1024), 6.21, 7.68},
+    {"B1 L4096", uniform(1, 4096), 8.57, 10.28},
+    {"B1 L16384", uniform(1, 16384), 14.59, 16.55},
+    {"B1 L65536", uniform(1, 65536), 39.19, 41.09},
+    {"B1 L131072", uniform(1, 131072), 70.52, 72.34},
+    {"B8 L1024", uniform(8, 1024), 8.36, 11.89},
+    {"B8 L4096", uniform(8, 4096), 20.46, 24.88},
+    {"B8 L16384", uniform(8, 16384), 66.26, 70.19},
+    {"B8 L65536", uniform(8, 65536), 249.8, 251.8},
+    {"B8 L131072", uniform(8, 131072), 490.0, 506.1},
+    {"B32 L1024", uniform(32, 1024), 20.92, 23.63},
+    {"B32 L4096", uniform(32, 4096), 69.85, 69.18},
+    {"B32 L16384", uniform(32, 16384), 253.4, 251.8},
+    {"B32 L65536", uniform(32, 65536), 993.4, 990.9},
+    {"B128 L1024", uniform(128, 1024), 71.17, 75.06},
+    {"B128 L4096", uniform(128, 4096), 255.8, 265.9},
+    {"B128 L16384", uniform(128, 16384), 1020, 1028},
+    {"B256 L1024", uniform(256, 1024), 141.9, 145.4},
+    {"B256 L4096", uniform(256, 4096), 518.3, 533.0},
+    {"1x64k+31x4k", mix(1, 65536, 31, 4096), 103.6, 105.9},
+    {"32x128+32x4k", mix(32, 128, 32, 4096), 74.37, 76.70},
+    {"1x128k+31x4k", mix(1, 131072, 31, 4096), 0, 0},
+};
+
+const std::vector<Cell> kCells648 = {
+    {"B1 L1024", uniform(1, 1024), 6.41, 7.79},   {"B1 L16384", uniform(1, 16384), 15.01, 16.73},
+    {"B8 L4096", uniform(8, 4096), 20.89, 0},     {"B32 L4096", uniform(32, 4096), 70.48, 0},
+    {"B32 L16384", uniform(32, 16384), 254.7, 0}, {"B128 L1024", uniform(128, 1024), 72.60, 0},
+    {"B128 L2048", uniform(128, 2048), 134.3, 0}, {"B128 L16384", uniform(128, 16384), 1021, 0},
+    {"B256 L4096", uniform(256, 4096), 521.8, 0},
+};
+
+const std::vector<Cell> kCells81 = {
+    {"B1 L1024", uniform(1, 1024), 5.83, 0},
+    {"B1 L4096", uniform(1, 4096), 6.33, 0},
+    {"B1 L16384", uniform(1, 16384), 7.87, 0},
+    {"B1 L65536", uniform(1, 65536), 11.42, 0},
+    {"B1 L131072", uniform(1, 131072), 16.13, 0},
+    {"B8 L1024", uniform(8, 1024), 6.37, 0},
+    {"B8 L4096", uniform(8, 4096), 9.15, 0},
+    {"B8 L16384", uniform(8, 16384), 15.29, 16.90},
+    {"B8 L65536", uniform(8, 65536), 40.00, 41.57},
+    {"B8 L131072", uniform(8, 131072), 69.44, 71.16},
+    {"B32 L1024", uniform(32, 1024), 7.28, 10.26},
+    {"B32 L4096", uniform(32, 4096), 13.28, 16.86},
+    {"B32 L16384", uniform(32, 16384), 37.14, 41.71},
+    {"B32 L65536", uniform(32, 65536), 129.6, 132.6},
+    {"B32 L131072", uniform(32, 131072), 250.2, 252.2},
+    {"B128 L1024", uniform(128, 1024), 12.21, 16.57},
+    {"B128 L4096", uniform(128, 4096), 35.76, 40.35},
+    {"B128 L16384", uniform(128, 16384), 128.3, 131.2},
+    {"B128 L65536", uniform(128, 65536), 488.0, 490.0},
+    {"B128 L131072", uniform(128, 131072), 965.9, 970.6},
+    {"B256 L1024", uniform(256, 1024), 21.78, 23.87},
+    {"B256 L4096", uniform(256, 4096), 69.60, 70.00},
+    {"B256 L16384", uniform(256, 16384), 250.6, 253.4},
+    {"B256 L65536", uniform(256, 65536), 966.2, 973.7},
+};
+
+bool wanted(const char *section) {
+    if (g_options.sections.empty()) return true;
+    return std::find(g_options.sections.begin(), g_options.sections.end(), section) != g_options.sections.end();
+}
+
+void run_table(const char *title, const qf_decode_problem &problem, bool head_major, const std::vector<Cell> &cells) {
+    std::printf("\n%s\n%-22s %8s %8s %9s %19s %6s %6s %8s %5s %9s %8s %5s %5s %4s\n", title, "cell", "KV MB",
+                "floor us", "us", "[lowest  highest]", "GB/s", "/floor", "peer us", "/peer", "+small us", "peer us",
+                "/peer", "MHz", "W");
+    for (const Cell &cell : cells) {
+        if (std::string(cell.name).find(g_options.cell) != std::string::npos) run_cell(problem, head_major, cell);
+    }
+}
+
+// A few cells without peers: sizes that show the ceiling.
+std::vector<Cell> probe_cells() {
+    return {{"B1 L1024", uniform(1, 1024), 0, 0},
+            {"B8 L4096", uniform(8, 4096), 0, 0},
+            {"B32 L4096", uniform(32, 4096), 0, 0},
+            {"B32 L16384", uniform(32, 16384), 0, 0},
+            {"B64 L16384", uniform(64, 16384), 0, 0}};
+}
+
+void fill_pools(int dtype) {
+    fill_random<<<g_multiprocessors * 8, 256>>>(reinterpret_cast<uint32_t *>(g_k_pool), kPoolBytes / 4, 11, dtype);
+    fill_random<<<g_multiprocessors * 8, 256>>>(reinterpret_cast<uint32_t *>(g_v_pool), kPoolBytes / 4, 23, dtype);
+    CHECK(cudaDeviceSynchronize());
+}
+
+void parse(int argc, char **argv) {
+    const std::pair<const char *, int *> values[] = {
+        {"--bundle=", &g_options.bundle},       {"--stages=", &g_options.stages},
+        {"--tiles=", &g_options.tiles},         {"--ctas=", &g_options.ctas},
+        {"--promotion=", &g_options.promotion}, {"--dependent=", &g_options.dependent},
+        {"--small=", &g_options.small}};
+    for (int i = 1; i < argc; ++i) {
+        const std::string argument = argv[i];
+        bool known = argument.rfind("--", 0) != 0;
+        if (known) g_options.sections.push_back(argument);
+        for (const auto &value : values) {
+            if (argument.rfind(value.first, 0) == 0)
+                *value.second = std::atoi(argument.c_str() + std::string(value.first).size()), known = true;
+        }
+        if (argument.rfind("--cell=", 0) == 0) g_options.cell = argument.substr(7), known = true;
+        if (!known) {
+            std::printf("unknown argument %s\n", argv[i]);
+            std::exit(2);
+        }
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    parse(argc, argv);
+    cudaDeviceProp properties;
+    CHECK(cudaGetDeviceProperties(&properties, 0));
+    g_multiprocessors = properties.multiProcessorCount;
+    CHECK(cudaMalloc(&g_k_pool, kPoolBytes));
+    CHECK(cudaMalloc(&g_v_pool, kPoolBytes));
+    CHECK(cudaStreamCreate(&g_stream));
+    fill_pools(QF_DECODE_E4M3);
+    g_read_bandwidth = measure_read_bandwidth();
+    std::printf("%s, read-only bandwidth %.0f GB/s (3 GiB, 16-byte loads)\n", properties.name, g_read_bandwidth / 1e9);
+    const qf_decode_problem base = {QF_DECODE_E4M3, QF_DECODE_E4M3, QF_DECODE_E4M3, 128, 8, 4, 1, 0, 64};
+    qf_decode_problem wide = base, narrow = base, page16 = base;
+    wide.group = 8;
+    narrow.kv_heads = 1, narrow.group = 8;
+    page16.page_size = 16;
+    if (wanted("main")) {
+        run_table("32/8 d128 page 64 NHD, q e4m3, KV e4m3, out e4m3", base, false, kCells328);
+        run_table("8/1 d128 page 64, q e4m3, KV e4m3, out e4m3", narrow, false, kCells81);
+    }
+    if (wanted("wide")) run_table("64/8 d128 page 64 NHD, out e4m3", wide, false, kCells648);
+    if (wanted("hnd")) run_table("32/8 d128 page 64 HND, out e4m3 (peers: NHD figures)", base, true, kCells328);
+    if (wanted("page16"))
+        run_table("32/8 d128 page 16 NHD, out e4m3 (peers: page 64 figures)", page16, false, kCells328);
+    if (wanted("types")) {
+        qf_decode_problem other = base;
+        other.out_dtype = QF_DECODE_BF16;
+        run_table("32/8 d128 page 64 NHD, out bf16", other, false, probe_cells());
+        other = base, other.q_dtype = QF_DECODE_BF16;
+        run_table("32/8 d128 page 64 NHD, q bf16, out e4m3", other, false, probe_cells());
+        other = base, other.q_tokens = 4;
+        run_table("32/8 d128 page 64 NHD, 4 query tokens", other, false, probe_cells());
+    }
+    if (wanted("dims")) {
+        for (int dim : {64, 256}) {
+            qf_decode_problem other = base;
+            other.head_dim = dim;
+            run_table(dim == 64 ? "32/8 d64 page 64 NHD" : "32/8 d256 page 64 NHD", other, false, probe_cells());
+        }
+        qf_decode_problem other = base;
+        other.kv_dtype = QF_DECODE_E5M2;
+        fill_pools(QF_DECODE_E5M2);
+        run_table("32/8 d128 page 64 NHD, KV e5m2", other, false, probe_cells());
+        other.kv_dtype = QF_DECODE_BF16, other.q_dtype = QF_DECODE_BF16;
+        fill_pools(QF_DECODE_BF16);
+        run_table("32/8 d128 page 64 NHD, KV bf16, q bf16", other, false, probe_cells());
+    }
+    std::printf("\nread-only bandwidth again %.0f GB/s\n", measure_read_bandwidth() / 1e9);
+    return 0;
+}

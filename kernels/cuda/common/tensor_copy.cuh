@@ -1,0 +1,28 @@
+// Owns: bulk tensor copies (TMA) from global to shared memory.
+// Does not own: descriptors (the host encodes them) and barriers (barrier.cuh).
+// Read next: the kernel that uses it.
+#pragma once
+
+#include <cstdint>
+
+namespace qfuse {
+
+// L2 policy for data that is read once.
+constexpr uint64_t kEvictFirst = 0x12F0000000000000ull;
+// L2 policy without preference.
+constexpr uint64_t kEvictNormal = 0x1000000000000000ull;
+
+__device__ __forceinline__ void tensor_map_prefetch(const void *map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Starts the copy of one 4-d box; its bytes complete on `barrier`.
+__device__ __forceinline__ void tensor_copy_4d(uint32_t destination, const void *map, int c0, int c1, int c2, int c3,
+                                               uint32_t barrier, uint64_t policy) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(destination),
+                 "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(barrier), "l"(policy)
+                 : "memory");
+}
+
+} // namespace qfuse

@@ -1,0 +1,73 @@
+// Owns: the compile-time shape of a paged decode attention kernel: tile, warps, shared-memory layout, variant list.
+// Does not own: device code (kernel.cuh) and the choice between variants at run time (select.h).
+// Read next: params.h, then kernel.cuh.
+#ifndef QFUSE_KERNELS_CUDA_DECODE_CONFIG_H
+#define QFUSE_KERNELS_CUDA_DECODE_CONFIG_H
+
+// Tokens of a tile: one box of the tensor maps, the unit of work. Not more than the smallest page.
+#define QF_DECODE_TILE 16
+
+// Every variant: (KV element, head dim, row tiles). A row tile is eight query rows (query tokens x group of a KV
+// head); more rows than 8 * row tiles become further units of work over the same keys.
+#define QF_DECODE_VARIANTS(X)                                                                                          \
+    X(E4M3, e4m3, 64, 1)                                                                                               \
+    X(E4M3, e4m3, 64, 2)                                                                                               \
+    X(E4M3, e4m3, 128, 1)                                                                                              \
+    X(E4M3, e4m3, 128, 2)                                                                                              \
+    X(E4M3, e4m3, 256, 1)                                                                                              \
+    X(E4M3, e4m3, 256, 2)                                                                                              \
+    X(E5M2, e5m2, 64, 1)                                                                                               \
+    X(E5M2, e5m2, 64, 2)                                                                                               \
+    X(E5M2, e5m2, 128, 1)                                                                                              \
+    X(E5M2, e5m2, 128, 2)                                                                                              \
+    X(E5M2, e5m2, 256, 1)                                                                                              \
+    X(E5M2, e5m2, 256, 2)                                                                                              \
+    X(BF16, bf16, 64, 1)                                                                                               \
+    X(BF16, bf16, 64, 2)                                                                                               \
+    X(BF16, bf16, 128, 1)                                                                                              \
+    X(BF16, bf16, 128, 2)                                                                                              \
+    X(BF16, bf16, 256, 1)                                                                                              \
+    X(BF16, bf16, 256, 2)
+
+// Deepest ring of a warp.
+#define QF_DECODE_MAX_STAGES 8
+// Most CTAs of a launch; bounds the two-level merge.
+#define QF_DECODE_MAX_CTAS   512
+
+#ifdef __CUDACC__
+#define QF_DECODE_FUNCTION static __host__ __device__ constexpr
+#else
+#define QF_DECODE_FUNCTION static inline
+#endif
+
+// Bytes of one cached row (one token of one KV head).
+QF_DECODE_FUNCTION int qf_decode_row_bytes(int element_bytes, int head_dim) {
+    return element_bytes * head_dim;
+}
+
+// Warps of a CTA: eight, or four where eight rings and scratches would not fit into shared memory.
+QF_DECODE_FUNCTION int qf_decode_warps(int element_bytes, int head_dim, int row_tiles) {
+    return element_bytes * head_dim > 256 || (head_dim == 256 && row_tiles > 1) ? 4 : 8;
+}
+
+// Query rows of a unit that are computed, and so held in scratch and workspace.
+QF_DECODE_FUNCTION int qf_decode_unit_rows(int rows, int row_tiles) {
+    return rows < 8 * row_tiles ? rows : 8 * row_tiles;
+}
+
+// Floats between two rows of a warp's scratch; the padding spreads rows over the banks.
+QF_DECODE_FUNCTION int qf_decode_scratch_pitch(int head_dim) {
+    return head_dim + 4;
+}
+
+// Floats of a warp's scratch: O, then references and sums, a multiple of four.
+QF_DECODE_FUNCTION int qf_decode_scratch_floats(int unit_rows, int head_dim) {
+    return (unit_rows * qf_decode_scratch_pitch(head_dim) + 2 * unit_rows + 3) / 4 * 4;
+}
+
+// Floats of one partial result in the workspace: O, references, sums, a multiple of four.
+QF_DECODE_FUNCTION int qf_decode_partial_floats(int unit_rows, int head_dim) {
+    return (unit_rows * head_dim + 2 * unit_rows + 3) / 4 * 4;
+}
+
+#endif

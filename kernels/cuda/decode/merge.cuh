@@ -1,0 +1,342 @@
+// Owns: what happens at the end of a segment: the merge of a team's warps, of the CTAs that share a unit, and the
+// output (scales, rounding, stores, log-sum-exp).
+// Does not own: the accumulation itself (kernel.cuh) and the division of work (work.cuh).
+// Read next: select.h.
+//
+// A partial result is (reference, sum, O) by row, all with the factor 2^kOffset: merging takes the largest reference M
+// and adds with the factors 2^(reference - M), exact powers of two. Partials are added in list order, whichever CTA
+// happens to come last, so results do not depend on timing.
+//
+// CTAs that share a unit hand over through tickets: each stores its partial, fences, and increments; the one that
+// finds the count complete merges. The increment wraps to zero by itself, so tickets need no reset between launches.
+// Above kFlatMerge shares a unit is merged in two levels, in groups of about the square root.
+#pragma once
+
+#include <cstdint>
+
+#include "../common/barrier.cuh"
+#include "../common/convert.cuh"
+#include "config.h"
+#include "params.h"
+#include "work.cuh"
+
+namespace qfuse::decode {
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+// P = 2^(score - reference + kOffset): keeps a flat tail of f16 exponentials far from the subnormal range.
+constexpr float kOffset = 4.0f;
+// "No key yet", finite so that differences stay numbers.
+constexpr float kNoReference = -1e30f;
+constexpr int kFlatMerge = 32; // one share a lane
+
+// A warp's scratch in shared memory.
+struct Scratch {
+    float *base;
+    int rows;
+    int pitch;
+
+    __device__ __forceinline__ float &output(int row, int d) const {
+        return base[row * pitch + d];
+    }
+    __device__ __forceinline__ float &reference(int row) const {
+        return base[rows * pitch + row];
+    }
+    __device__ __forceinline__ float &sum(int row) const {
+        return base[rows * pitch + rows + row];
+    }
+};
+
+// Dynamic shared memory: rings of all warps, scratch of all warps, sequences.
+template <class C>
+struct SharedLayout {
+    Sequences sequences;
+    float *scratch_base;
+    int rows; // of a unit
+    int scratch_floats;
+    uint32_t *flags; // one word a warp
+
+    __device__ __forceinline__ SharedLayout(uint8_t *shared, const qf_decode_params &p) {
+        rows = qf_decode_unit_rows(p.rows, C::kRowTiles);
+        scratch_floats = qf_decode_scratch_floats(rows, C::kHeadDim);
+        scratch_base = reinterpret_cast<float *>(shared + C::kWarps * p.stages * C::kStageBytes);
+        flags = reinterpret_cast<uint32_t *>(scratch_base + C::kWarps * scratch_floats);
+        int *words = reinterpret_cast<int *>(flags + C::kWarps);
+        sequences.prefix = words;
+        sequences.length = words + p.batch + 1;
+        sequences.first_tile = words + 2 * (p.batch + 1);
+    }
+
+    __device__ __forceinline__ Scratch scratch(int warp) const {
+        return {scratch_base + warp * scratch_floats, rows, qf_decode_scratch_pitch(C::kHeadDim)};
+    }
+};
+
+// One partial result in the workspace.
+struct Partial {
+    float *base;
+    int rows;
+    int head_dim;
+
+    __device__ __forceinline__ float *output(int row, int d) const {
+        return base + row * head_dim + d;
+    }
+    __device__ __forceinline__ float *reference(int row) const {
+        return base + rows * head_dim + row;
+    }
+    __device__ __forceinline__ float *sum(int row) const {
+        return base + rows * head_dim + rows + row;
+    }
+};
+
+// Workspace slots: CTA c stores its first segment in slot 2c and a last segment that goes on in CTA c + 1 in 2c + 1;
+// group results of a two-level merge follow after 2 * grid slots, at the slot of the group's first share.
+template <class C>
+__device__ __forceinline__ Partial partial_at(const qf_decode_params &p, int slot, int head_of_bundle, int rows) {
+    const int64_t index = static_cast<int64_t>(slot) * C::kWarps + head_of_bundle;
+    return {p.partials + index * qf_decode_partial_floats(rows, C::kHeadDim), rows, C::kHeadDim};
+}
+
+__device__ __forceinline__ float round_via(float x, int via) {
+    if (via == QF_DECODE_BF16) return bf16_low_to_f32(f32_to_bf16x2(x, 0.0f));
+    if (via == QF_DECODE_F16) return f16_low_to_f32(f32_to_f16x2(x, 0.0f));
+    return x;
+}
+
+__device__ __forceinline__ float apply_out_scale(float x, float scale, int mode) {
+    if (mode == QF_DECODE_DIV) return __fdiv_rn(x, scale);
+    if (mode == QF_DECODE_MUL) return x * scale;
+    return x * __frcp_rn(scale);
+}
+
+// Stores four consecutive elements in the output's type.
+__device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t index, int kv_head, float4 x) {
+    if (p.out_dtype == QF_DECODE_BF16 || p.out_dtype == QF_DECODE_F16) {
+        uint2 words;
+        if (p.out_dtype == QF_DECODE_BF16) {
+            words = make_uint2(f32_to_bf16x2(x.x, x.y), f32_to_bf16x2(x.z, x.w));
+        } else {
+            words = make_uint2(f32_to_f16x2(x.x, x.y), f32_to_f16x2(x.z, x.w));
+        }
+        *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(p.out) + index) = words;
+        return;
+    }
+    const float scale = p.out_scale != nullptr ? p.out_scale[kv_head * p.out_scale_stride] : 1.0f;
+    float v[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = apply_out_scale(round_via(v[i], p.via), scale, p.out_mode);
+    uint32_t low, high;
+    if (p.out_dtype == QF_DECODE_E4M3) {
+        low = f32_to_e4m3x2(v[0], v[1]), high = f32_to_e4m3x2(v[2], v[3]);
+    } else {
+        low = f32_to_e5m2x2(v[0], v[1]), high = f32_to_e5m2x2(v[2], v[3]);
+    }
+    *reinterpret_cast<uint32_t *>(static_cast<uint8_t *>(p.out) + index) = low | high << 16;
+}
+
+// The complete result of four elements of a row: sink, normalisation, scales, one rounding.
+__device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
+                                           int row, int d, float reference, float sum, float4 o) {
+    const int token = (unit.first_row + row) / p.group,
+              head = unit.kv_head * p.group + (unit.first_row + row) % p.group;
+    if (token >= sequence.tokens) return;
+    if (p.sinks != nullptr) {
+        const float sink = p.sinks[head] * kLog2E, larger = fmaxf(reference, sink);
+        const float factor = exp2_approximate(reference - larger);
+        sum = sum * factor + exp2_approximate(sink - larger + kOffset);
+        o.x *= factor, o.y *= factor, o.z *= factor, o.w *= factor;
+        reference = larger;
+    }
+    if (sum == 0.0f) {
+        o = make_float4(0.0f, 0.0f, 0.0f, 0.0f); // no visible key
+    } else {
+        const float v_scale = p.v_scale != nullptr ? p.v_scale[unit.kv_head * p.v_scale_stride] : 1.0f;
+        o.x = __fdiv_rn(o.x, sum) * v_scale, o.y = __fdiv_rn(o.y, sum) * v_scale;
+        o.z = __fdiv_rn(o.z, sum) * v_scale, o.w = __fdiv_rn(o.w, sum) * v_scale;
+    }
+    const int64_t out_row = sequence.first_token + token;
+    store_output(p, out_row * p.out_token_stride + head * p.out_head_stride + d, unit.kv_head, o);
+    if (p.lse != nullptr && d == 0) {
+        const float lse = sum == 0.0f ? -INFINITY : (reference - kOffset + log2f(sum)) * kLn2;
+        p.lse[out_row * (p.kv_heads * p.group) + head] = lse;
+    }
+}
+
+__device__ __forceinline__ void store_partial(const Partial &partial, int row, int d, float reference, float sum,
+                                              float4 o) {
+    __stcg(reinterpret_cast<float4 *>(partial.output(row, d)), o);
+    if (d == 0) {
+        __stcg(partial.reference(row), reference);
+        __stcg(partial.sum(row), sum);
+    }
+}
+
+__device__ __forceinline__ void add_scaled(float4 &o, float factor, float4 v) {
+    o.x = fmaf(factor, v.x, o.x), o.y = fmaf(factor, v.y, o.y);
+    o.z = fmaf(factor, v.z, o.z), o.w = fmaf(factor, v.w, o.w);
+}
+
+// The shares of one unit: CTA first + i holds share i.
+struct Shares {
+    int first; // CTA
+    int count;
+
+    // Slot (and ticket) of share i: the first share is its CTA's last segment, the others are their CTAs' first.
+    __device__ __forceinline__ int slot(int i) const {
+        return 2 * (first + i) + (i == 0);
+    }
+};
+
+// Merges partials of `count` (at most 32) shares, i * step apart, and hands each row's sum to `emit(row, d, reference,
+// sum, o)`. Whole team. `slot_base` selects share results or group results. Row by row and panel by panel of 128
+// elements; the warps of the team divide first the panels, then the shares.
+template <class C, class Emit>
+__device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
+                                             const Shares &shares, int start, int step, int count, int slot_base,
+                                             Emit emit) {
+    constexpr int kVectors = C::kHeadDim / 4 < 32 ? C::kHeadDim / 4 : 32; // float4 of a panel
+    constexpr int kPanels = C::kHeadDim / 4 / kVectors;
+    const int lane = threadIdx.x & 31;
+    const int tasks = layout.rows * kPanels;
+    const int split = max(team.warps / tasks, 1);
+    const int workers = team.warps / split; // tasks at a time
+    const int part = team.warp % split;
+    for (int base = 0; base < tasks; base += workers) {
+        const int task = base + team.warp / split;
+        const bool busy = task < tasks && team.warp < workers * split;
+        const int row = task / kPanels, d = (task % kPanels * kVectors + lane % kVectors) * 4;
+        float reference = kNoReference, sum = 0.0f, largest = kNoReference, factor = 0.0f;
+        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (busy) {
+            if (lane < count) {
+                const Partial mine =
+                    partial_at<C>(p, slot_base + shares.slot(start + lane * step), team.index, layout.rows);
+                reference = __ldcg(mine.reference(row));
+                sum = __ldcg(mine.sum(row));
+            }
+            constexpr int kAhead = 8;
+            for (int i = part; i < count; i += split * kAhead) {
+                float4 v[kAhead];
+#pragma unroll
+                for (int k = 0; k < kAhead; ++k) {
+                    v[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                    if (i + k * split < count) {
+                        const Partial source = partial_at<C>(p, slot_base + shares.slot(start + (i + k * split) * step),
+                                                             team.index, layout.rows);
+                        v[k] = __ldcg(reinterpret_cast<const float4 *>(source.output(row, d)));
+                    }
+                }
+                if (i == part) {
+                    largest = reference;
+#pragma unroll
+                    for (int distance = 16; distance > 0; distance >>= 1) {
+                        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+                    }
+                    factor = exp2_approximate(reference - largest);
+                    sum *= factor;
+#pragma unroll
+                    for (int distance = 16; distance > 0; distance >>= 1) {
+                        sum += __shfl_xor_sync(~0u, sum, distance);
+                    }
+                }
+#pragma unroll
+                for (int k = 0; k < kAhead; ++k) {
+                    add_scaled(o, __shfl_sync(~0u, factor, (i + k * split) & 31), v[k]);
+                }
+            }
+        }
+        if (split > 1) {
+            // A single round: all tasks fit beside each other. Part 0 adds the parts in order.
+            float4 *slots = reinterpret_cast<float4 *>(layout.scratch_base);
+            const int pitch = layout.scratch_floats / 4, cta_warp = threadIdx.x >> 5;
+            if (busy && lane < kVectors) slots[cta_warp * pitch + lane] = o;
+            team.sync();
+            if (busy && part == 0) {
+                // A warp without shares of its own has not reduced; part 0 always has share 0.
+                for (int k = 1; k < split; ++k) {
+                    add_scaled(o, 1.0f, slots[(cta_warp + k) * pitch + lane % kVectors]);
+                }
+            }
+        }
+        if (busy && part == 0 && lane < kVectors) emit(row, d, largest, sum, o);
+    }
+}
+
+// Counts the team in on a ticket; true for the team that completes `count`. All earlier global writes of the team are
+// visible to it.
+template <class C>
+__device__ __forceinline__ bool take_ticket(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
+                                            int index, int count) {
+    team.sync();
+    uint32_t *flag = layout.flags + team.index;
+    if (team.thread() == 0) {
+        __threadfence();
+        *flag = atomicInc(p.tickets + static_cast<int64_t>(index) * C::kWarps + team.index, count - 1);
+        __threadfence();
+    }
+    team.sync();
+    return *flag == static_cast<uint32_t>(count - 1);
+}
+
+// Whole team, after every warp has stored its state to its scratch. [begin, end) are the positions of the segment.
+template <class C>
+__device__ __forceinline__ void finish_segment(const qf_decode_params &p, const WorkPlan<C> &plan, const Unit &unit,
+                                               const Sequence &sequence, const Team &team,
+                                               const SharedLayout<C> &layout, int begin, int end) {
+    const bool whole = begin == unit.begin && end == unit.end;
+    Shares shares;
+    shares.first = plan.owner(unit.begin);
+    shares.count = plan.owner(unit.end - 1) - shares.first + 1;
+    const int share = static_cast<int>(blockIdx.x) - shares.first;
+    const Partial own = partial_at<C>(p, shares.slot(share), team.index, layout.rows);
+
+    team.sync();
+    for (int item = team.thread(); item < layout.rows * (C::kHeadDim / 4); item += team.threads()) {
+        const int row = item / (C::kHeadDim / 4), d = item % (C::kHeadDim / 4) * 4;
+        float reference = kNoReference, sum = 0.0f;
+        for (int w = 0; w < team.warps; ++w) {
+            reference = fmaxf(reference, layout.scratch(team.index * team.warps + w).reference(row));
+        }
+        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        for (int w = 0; w < team.warps; ++w) {
+            const Scratch scratch = layout.scratch(team.index * team.warps + w);
+            const float factor = exp2_approximate(scratch.reference(row) - reference);
+            sum = fmaf(factor, scratch.sum(row), sum);
+            add_scaled(o, factor, *reinterpret_cast<const float4 *>(&scratch.output(row, d)));
+        }
+        if (whole) {
+            finish_row(p, unit, sequence, row, d, reference, sum, o);
+        } else {
+            store_partial(own, row, d, reference, sum, o);
+        }
+    }
+    if (!whole) {
+        const auto finish = [&](int row, int d, float reference, float sum, float4 o) {
+            finish_row(p, unit, sequence, row, d, reference, sum, o);
+        };
+        const int grid = gridDim.x;
+        if (shares.count <= kFlatMerge) {
+            if (take_ticket(p, team, layout, shares.slot(0), shares.count)) {
+                merge_shares<C>(p, team, layout, shares, 0, 1, shares.count, 0, finish);
+            }
+        } else {
+            // Groups of `fan` shares, fan and the number of groups at most 32.
+            const int fan = max((shares.count + kFlatMerge - 1) / kFlatMerge, 12);
+            const int groups = (shares.count + fan - 1) / fan, start = share / fan * fan;
+            const int size = min(fan, shares.count - start);
+            if (take_ticket(p, team, layout, shares.slot(start), size)) {
+                const Partial group = partial_at<C>(p, 2 * grid + shares.slot(start), team.index, layout.rows);
+                const auto store = [&](int row, int d, float reference, float sum, float4 o) {
+                    store_partial(group, row, d, reference, sum, o);
+                };
+                merge_shares<C>(p, team, layout, shares, start, 1, size, 0, store);
+                if (take_ticket(p, team, layout, 2 * grid + shares.slot(0), groups)) {
+                    merge_shares<C>(p, team, layout, shares, 0, fan, groups, 2 * grid, finish);
+                }
+            }
+        }
+    }
+    team.sync(); // scratch may be written again
+}
+
+} // namespace qfuse::decode

@@ -1,0 +1,105 @@
+// Owns: the host's choices for one decode launch: variant, shared memory, workspace, and which inputs are refused.
+// Does not own: the kernels, tensor-map encoding and the launch itself (launch.cuh, or the executor).
+// Read next: launch.cuh for a complete use.
+//
+// Plain C11, no CUDA header, no state; safe from any thread.
+#ifndef QFUSE_KERNELS_CUDA_DECODE_SELECT_H
+#define QFUSE_KERNELS_CUDA_DECODE_SELECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+#include "params.h"
+
+// Shared memory of one CTA on sm_90, less what the kernel holds statically and the system keeps.
+#define QF_DECODE_SHARED_LIMIT (227 * 1024 - 2048)
+
+// What a launch looks like before any pointer is known.
+typedef struct qf_decode_problem {
+    int kv_dtype; // enum qf_decode_dtype: E4M3, E5M2 or BF16
+    int q_dtype;  // E4M3, BF16, or F16 (FP8 caches only)
+    int out_dtype;
+    int head_dim;
+    int kv_heads;
+    int group;    // query heads per KV head
+    int q_tokens; // most tokens of a sequence
+    int batch;
+    int page_size;
+} qf_decode_problem;
+
+typedef struct qf_decode_choice {
+    int row_tiles; // the kernel is qf_paged_decode_<kv>_d<head_dim>_r<row_tiles>
+    int threads;
+    int stages;
+    int box_bytes; // inner extent of the tensor maps' box, bytes; the swizzle has the same width (64 or 128)
+    size_t shared_bytes;
+    size_t partial_bytes; // workspace, for `ctas` CTAs
+    size_t ticket_bytes;  // must be zero before the first launch and after an aborted one
+} qf_decode_choice;
+
+static inline int qf_decode_element_bytes(int dtype) {
+    return dtype == QF_DECODE_BF16 || dtype == QF_DECODE_F16 ? 2 : 1;
+}
+
+// Null, or why the decode kernels do not take the problem.
+static inline const char *qf_decode_refusal(const qf_decode_problem *problem) {
+    if (problem->kv_dtype != QF_DECODE_E4M3 && problem->kv_dtype != QF_DECODE_E5M2 &&
+        problem->kv_dtype != QF_DECODE_BF16) {
+        return "K and V must be e4m3, e5m2 or bf16";
+    }
+    if (problem->head_dim != 64 && problem->head_dim != 128 && problem->head_dim != 256) {
+        return "head dim must be 64, 128 or 256";
+    }
+    if (problem->q_dtype == QF_DECODE_F16 && problem->kv_dtype == QF_DECODE_BF16) {
+        return "an f16 query needs an FP8 cache";
+    }
+    if (problem->q_dtype == QF_DECODE_E5M2) return "an e5m2 query is not supported";
+    if (problem->page_size < QF_DECODE_TILE || (problem->page_size & (problem->page_size - 1)) != 0) {
+        return "page size must be a power of two of at least 16";
+    }
+    if (problem->kv_heads < 1 || problem->group < 1 || problem->q_tokens < 1 || problem->batch < 1) {
+        return "heads, group, tokens and batch must be positive";
+    }
+    if (problem->batch > 2048) return "batch is limited to 2048";
+    return NULL;
+}
+
+static inline size_t qf_decode_shared_bytes(int kv_dtype, int head_dim, int row_tiles, int rows, int batch,
+                                            int stages) {
+    const int row_bytes = qf_decode_row_bytes(qf_decode_element_bytes(kv_dtype), head_dim);
+    const int warps = qf_decode_warps(qf_decode_element_bytes(kv_dtype), head_dim, row_tiles);
+    const size_t ring = (size_t)warps * (size_t)stages * 2 * QF_DECODE_TILE * (size_t)row_bytes;
+    const size_t scratch =
+        (size_t)warps * 4 * (size_t)qf_decode_scratch_floats(qf_decode_unit_rows(rows, row_tiles), head_dim);
+    return ring + scratch + (size_t)warps * 4 + 3 * 4 * ((size_t)batch + 1);
+}
+
+// `ctas` is the grid: the number of multiprocessors, at most QF_DECODE_MAX_CTAS. Needs a problem that is not refused.
+static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem, int ctas) {
+    qf_decode_choice choice;
+    const int rows = problem->group * problem->q_tokens;
+    const int row_bytes = qf_decode_row_bytes(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim);
+    choice.row_tiles = rows > 8 ? 2 : 1;
+    const int warps = qf_decode_warps(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles);
+    choice.threads = 32 * warps;
+    choice.box_bytes = row_bytes < 128 ? row_bytes : 128;
+    // As deep as about 128 KiB in flight, within what fits.
+    choice.stages = QF_DECODE_MAX_STAGES;
+    while (choice.stages > 2 &&
+           ((size_t)warps * (size_t)choice.stages * 2 * QF_DECODE_TILE * (size_t)row_bytes > 128 * 1024 ||
+            qf_decode_shared_bytes(problem->kv_dtype, problem->head_dim, choice.row_tiles, rows, problem->batch,
+                                   choice.stages) > QF_DECODE_SHARED_LIMIT)) {
+        choice.stages -= 1;
+    }
+    choice.shared_bytes = qf_decode_shared_bytes(problem->kv_dtype, problem->head_dim, choice.row_tiles, rows,
+                                                 problem->batch, choice.stages);
+    // Two shares a CTA, and as many results of groups of shares; one for each head of the widest bundle.
+    const size_t slots = 4 * (size_t)ctas * (size_t)warps;
+    choice.partial_bytes =
+        slots * 4 * (size_t)qf_decode_partial_floats(qf_decode_unit_rows(rows, choice.row_tiles), problem->head_dim);
+    choice.ticket_bytes = slots * 4;
+    return choice;
+}
+
+#endif

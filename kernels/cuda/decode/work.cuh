@@ -1,0 +1,278 @@
+// Owns: the work map: how the launch's keys are divided among CTAs, warps and tiles, computed by every CTA for itself.
+// Does not own: what is done with a tile (kernel.cuh) and how shares of one unit are merged (merge.cuh).
+// Read next: merge.cuh.
+//
+// The work of a launch is a list of tiles of 16 tokens: for each sequence, for each bundle of KV heads and block of
+// query rows (together a unit), the tiles of the keys that its tokens may see, at least one. CTA c of n takes positions
+// [c * total / n, (c + 1) * total / n) of the list, so shares are equal up to one tile, whatever the lengths.
+//
+// A bundle is 1, 2, 4 or 8 neighbouring KV heads that a CTA walks together: the warps form one team a head, and the
+// warps of a team take the tiles of the CTA's share in turn. A large bundle reads an NHD cache in wide rows and needs
+// few merges; a small one divides little work evenly.
+#pragma once
+
+#include <climits>
+#include <cstdint>
+
+#include "config.h"
+#include "params.h"
+
+namespace qfuse::decode {
+
+constexpr int kMaxStages = QF_DECODE_MAX_STAGES;
+constexpr int kTile = QF_DECODE_TILE;
+// With so many tiles in each CTA's share, rounding to whole tiles costs at most about 2 %.
+constexpr int kTilesForBundle = 48;
+
+struct Sequence {
+    int length;          // keys, 0 when the sequence has no tokens
+    int first_tile;      // tiles before are behind every token's window
+    int tokens;          // query tokens
+    int64_t first_token; // index of the first in q and out
+};
+
+// One unit as a team sees it: positions [begin, end) of the list.
+struct Unit {
+    int sequence;
+    int kv_head; // the team's own
+    int first_row;
+    int begin, end;
+};
+
+// Keys and first tile of sequence b, from device memory.
+__device__ __forceinline__ Sequence read_sequence(const qf_decode_params &p, int b) {
+    Sequence s;
+    s.length = min(max(p.seq_lens[b], 0), p.max_kv_len);
+    s.first_token = static_cast<int64_t>(b) * p.q_tokens;
+    s.tokens = p.q_tokens;
+    if (p.q_start != nullptr) {
+        s.first_token = p.q_start[b];
+        s.tokens = min(max(p.q_start[b + 1] - p.q_start[b], 0), p.q_tokens);
+    }
+    if (s.tokens == 0) s.length = 0;
+    s.first_tile = p.window_left >= 0 ? max(s.length - s.tokens - p.window_left, 0) / kTile : 0;
+    return s;
+}
+
+__device__ __forceinline__ int tiles_of(const Sequence &s) {
+    return max((s.length + kTile - 1) / kTile - s.first_tile, 1);
+}
+
+// The sequences in shared memory, three arrays of batch + 1 words: prefix sums of tiles, lengths, first tiles.
+struct Sequences {
+    int *prefix;
+    int *length;
+    int *first_tile;
+
+    __device__ __forceinline__ Sequence load(const qf_decode_params &p, int b) const {
+        Sequence s;
+        s.length = length[b];
+        s.first_tile = first_tile[b];
+        s.tokens = p.q_tokens;
+        s.first_token = static_cast<int64_t>(b) * p.q_tokens;
+        if (p.q_start != nullptr) {
+            s.first_token = p.q_start[b];
+            s.tokens = min(max(p.q_start[b + 1] - p.q_start[b], 0), p.q_tokens);
+        }
+        return s;
+    }
+
+    // The sequence that holds tile `tile` of one unit a sequence: prefix[b] <= tile < prefix[b + 1].
+    __device__ __forceinline__ int find(int batch, int tile) const {
+        int low = 0, high = batch - 1;
+        while (low < high) {
+            const int middle = (low + high + 1) >> 1;
+            if (prefix[middle] <= tile) {
+                low = middle;
+            } else {
+                high = middle - 1;
+            }
+        }
+        return low;
+    }
+};
+
+struct PlanShared {
+    int warp_totals[32];
+};
+
+template <class C>
+struct WorkPlan {
+    int bundle;     // KV heads a CTA walks together
+    int slices;     // warps of a team
+    int row_blocks; // units that share one bundle's keys
+    int units;      // units a sequence
+    int total;      // positions
+    int active;     // CTAs with work
+    int begin, end; // this CTA's share
+
+    // Whole CTA. Fills `sequences`; ends with a barrier.
+    __device__ __forceinline__ WorkPlan(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
+        const int tiles = scan(p, sequences, shared);
+        row_blocks = (p.rows + C::kRows - 1) / C::kRows;
+        bundle = p.head_bundle > 0 ? p.head_bundle : choose_bundle(p, tiles);
+        slices = C::kWarps / bundle;
+        units = p.kv_heads / bundle * row_blocks;
+        total = tiles * units;
+        active = min(static_cast<int>(gridDim.x), max(total / (slices * p.tiles_a_warp), 1));
+        begin = share_begin(blockIdx.x);
+        end = static_cast<int>(blockIdx.x) < active ? share_begin(blockIdx.x + 1) : begin;
+    }
+
+    __device__ __forceinline__ int share_begin(int cta) const {
+        return static_cast<int>(static_cast<int64_t>(min(cta, active)) * total / active);
+    }
+
+    // The CTA whose share holds a position.
+    __device__ __forceinline__ int owner(int position) const {
+        return static_cast<int>((static_cast<int64_t>(position + 1) * active - 1) / total);
+    }
+
+    __device__ __forceinline__ Unit unit_at(const qf_decode_params &p, const Sequences &sequences, int position,
+                                            int team) const {
+        Unit unit;
+        unit.sequence = sequences.find(p.batch, position / units);
+        const int first = sequences.prefix[unit.sequence] * units;
+        const int tiles = sequences.prefix[unit.sequence + 1] - sequences.prefix[unit.sequence];
+        const int index = (position - first) / tiles;
+        unit.kv_head = index / row_blocks * bundle + team;
+        unit.first_row = index % row_blocks * C::kRows;
+        unit.begin = first + index * tiles;
+        unit.end = unit.begin + tiles;
+        return unit;
+    }
+
+  private:
+    __device__ __forceinline__ int choose_bundle(const qf_decode_params &p, int tiles) const {
+        int chosen = C::kWarps;
+        while (chosen > 1 &&
+               (p.kv_heads % chosen != 0 || static_cast<int64_t>(tiles) * (p.kv_heads / chosen) * row_blocks <
+                                                static_cast<int64_t>(gridDim.x) * kTilesForBundle)) {
+            chosen >>= 1;
+        }
+        return chosen;
+    }
+
+    // Prefix sums of tiles over the batch; returns the total.
+    __device__ __forceinline__ int scan(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
+        const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
+        const int each = (p.batch + C::kThreads - 1) / C::kThreads;
+        const int first = min(thread * each, p.batch), last = min(first + each, p.batch);
+        int sum = 0;
+        for (int b = first; b < last; ++b) {
+            const Sequence s = read_sequence(p, b);
+            const int tiles = tiles_of(s);
+            sequences.length[b] = s.length;
+            sequences.first_tile[b] = s.first_tile;
+            sequences.prefix[b] = sum;
+            sum += tiles;
+        }
+        int inclusive = sum;
+#pragma unroll
+        for (int distance = 1; distance < 32; distance <<= 1) {
+            const int other = __shfl_up_sync(~0u, inclusive, distance);
+            if (lane >= distance) inclusive += other;
+        }
+        if (lane == 31) shared.warp_totals[warp] = inclusive;
+        __syncthreads();
+        int before = 0, all = 0;
+#pragma unroll
+        for (int w = 0; w < C::kWarps; ++w) {
+            if (w < warp) before += shared.warp_totals[w];
+            all += shared.warp_totals[w];
+        }
+        before += inclusive - sum;
+        for (int b = first; b < last; ++b) sequences.prefix[b] += before;
+        if (thread == 0) sequences.prefix[p.batch] = all;
+        __syncthreads();
+        return all;
+    }
+};
+
+// The warps that share one KV head of a CTA's bundle.
+struct Team {
+    int index; // which head of the bundle
+    int warp;  // which warp of the team
+    int warps;
+
+    __device__ __forceinline__ Team(int slices, int cta_warp)
+        : index(cta_warp / slices), warp(cta_warp % slices), warps(slices) {}
+
+    __device__ __forceinline__ int thread() const {
+        return warp * 32 + (threadIdx.x & 31);
+    }
+    __device__ __forceinline__ int threads() const {
+        return warps * 32;
+    }
+    __device__ __forceinline__ void sync() const {
+        named_barrier_sync(1 + index, warps * 32);
+    }
+};
+
+// Where a tile's bytes are: tokens `slot`.. of page `page`; page < 0 for a tile without keys.
+struct TileSource {
+    int page;
+    int slot;
+    int kv_head;
+};
+
+// The tiles of one warp, in order. Lane i decodes every 32nd tile, one batch of 32 ahead of use, so that the page
+// table's latency is hidden.
+template <class C>
+class TileQueue {
+  public:
+    __device__ __forceinline__ TileQueue(const qf_decode_params &p, const WorkPlan<C> &plan,
+                                         const Sequences &sequences) {
+        const int warp = threadIdx.x >> 5;
+        slices_ = plan.slices;
+        team_ = warp / slices_;
+        first_ = plan.begin + warp % slices_;
+        count_ = max(plan.end - first_ + slices_ - 1, 0) / slices_;
+        current_ = decode(p, plan, sequences, 0);
+        next_ = decode(p, plan, sequences, 32);
+        batch_ = 0;
+    }
+
+    __device__ __forceinline__ int count() const {
+        return count_;
+    }
+    __device__ __forceinline__ int position(int n) const {
+        return first_ + n * slices_;
+    }
+
+    // Called by all lanes after tile n has been used; decodes a further batch when tile n was the last of one.
+    __device__ __forceinline__ void advance(const qf_decode_params &p, const WorkPlan<C> &plan,
+                                            const Sequences &sequences, int n) {
+        if ((n & 31) != 31) return;
+        current_ = next_;
+        batch_ += 32;
+        next_ = decode(p, plan, sequences, batch_ + 32);
+    }
+
+    // Of tile n, in the lane n % 32; n is in the current batch or the next.
+    __device__ __forceinline__ TileSource source(int n) const {
+        const TileSource chosen = n >= batch_ + 32 ? next_ : current_;
+        return chosen;
+    }
+
+  private:
+    __device__ __forceinline__ TileSource decode(const qf_decode_params &p, const WorkPlan<C> &plan,
+                                                 const Sequences &sequences, int batch) const {
+        TileSource source = {-1, 0, 0};
+        const int n = batch + (threadIdx.x & 31);
+        if (n >= count_) return source;
+        const Unit unit = plan.unit_at(p, sequences, position(n), team_);
+        const int token = (sequences.first_tile[unit.sequence] + position(n) - unit.begin) * kTile;
+        source.kv_head = unit.kv_head;
+        source.slot = token & ((1 << p.page_shift) - 1);
+        if (token < sequences.length[unit.sequence]) {
+            source.page = p.block_table[unit.sequence * p.block_table_stride + (token >> p.page_shift)];
+        }
+        return source;
+    }
+
+    int slices_, team_, first_, count_, batch_;
+    TileSource current_, next_;
+};
+
+} // namespace qfuse::decode
