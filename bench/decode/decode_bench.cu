@@ -39,7 +39,7 @@ constexpr size_t kPoolBytes = size_t{3} << 30;
 constexpr double kRotateBytes = 180e6;
 
 struct Options {
-    int bundle = 0, stages = 0, tiles = 0, ctas = 0, promotion = 256, dependent = 1, small = 1;
+    int bundle = 0, stages = 0, tiles = 0, ctas = 0, promotion = 128, dependent = 1, small = 1;
     std::string cell;
     std::vector<std::string> sections;
 } g_options;
@@ -259,7 +259,7 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
     p.k_scale = d_scales + 1, p.v_scale = d_scales + 2, p.out_scale = d_scales + 3;
     p.block_table_stride = width, p.max_kv_len = width * problem.page_size;
     p.softmax_scale = 1.0f / std::sqrt(static_cast<float>(problem.head_dim));
-    p.head_bundle = g_options.bundle;
+    if (g_options.bundle > 0) force_bundle(&p, g_options.bundle);
     if (g_options.stages > 0) p.stages = g_options.stages;
     if (g_options.tiles > 0) p.tiles_a_warp = g_options.tiles;
 

@@ -140,22 +140,70 @@ __device__ __forceinline__ Visibility make_visibility(const qf_decode_params &p,
     return v;
 }
 
-// Four consecutive elements of a query row as two packed 16-bit pairs of the type that the matrix unit takes.
-// `exponent_scale` is a power of two, used for bf16 queries in f16 arithmetic only.
+// The query rows of a unit as they lie in memory, loaded ahead of their segment.
 template <class C>
-__device__ __forceinline__ void load_query_step(const qf_decode_params &p, int64_t index, uint32_t (&out)[2]) {
-    if (p.q_dtype == QF_DECODE_E4M3) {
-        const uint32_t word = *reinterpret_cast<const uint32_t *>(static_cast<const uint8_t *>(p.q) + index);
-        out[0] = e4m3x2_to_f16x2(static_cast<uint16_t>(word));
-        out[1] = e4m3x2_to_f16x2(static_cast<uint16_t>(word >> 16));
-        if constexpr (C::kBf16) {
-            for (int i = 0; i < 2; ++i) out[i] = f32_to_bf16x2(f16_low_to_f32(out[i]), f16_high_to_f32(out[i]));
+struct RawQuery {
+    uint2 words[C::kRowTiles][C::kSteps]; // four elements: two words of 16-bit elements, or one of bytes in .x
+    float scale[C::kRowTiles];            // q scale of row g
+    float k_scale;
+    OutputScales out;
+};
+
+// First head-dim element of matrix step j for lane t of a group.
+template <class C>
+__device__ __forceinline__ constexpr int step_element(int j, int t) {
+    constexpr int kChunkSteps = C::kChunkElements / 4, kPanelSteps = C::kPanelChunks * kChunkSteps;
+    return j / kPanelSteps * (C::kPanelBytes / C::kElementBytes) +
+           C::kChunkElements * (t + 4 * (j / kChunkSteps % C::kPanelChunks)) + 4 * (j % kChunkSteps);
+}
+
+// Starts all loads of a unit's query; nothing here waits for one.
+template <class C>
+__device__ __forceinline__ void load_query(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
+                                           RawQuery<C> &raw) {
+    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    raw.k_scale = p.k_scale != nullptr ? p.k_scale[unit.kv_head * p.k_scale_stride] : 1.0f;
+    raw.out.v = p.v_scale != nullptr ? p.v_scale[unit.kv_head * p.v_scale_stride] : 1.0f;
+    raw.out.out = p.out_scale != nullptr ? p.out_scale[unit.kv_head * p.out_scale_stride] : 1.0f;
+#pragma unroll
+    for (int tile = 0; tile < C::kRowTiles; ++tile) {
+        const int row = unit.first_row + 8 * tile + g;
+        const int token = row / p.group, head = unit.kv_head * p.group + row % p.group;
+        const bool valid = token < sequence.tokens;
+        const int64_t base = (sequence.first_token + token) * p.q_token_stride + head * p.q_head_stride;
+        raw.scale[tile] = 1.0f;
+        if (p.q_scale != nullptr && valid) {
+            raw.scale[tile] =
+                p.q_scale[(sequence.first_token + token) * p.q_scale_token_stride + head * p.q_scale_head_stride];
         }
-    } else {
-        const uint2 words = *reinterpret_cast<const uint2 *>(static_cast<const uint16_t *>(p.q) + index);
-        out[0] = words.x;
-        out[1] = words.y;
+        if (p.q_dtype == QF_DECODE_E4M3) {
+            const uint8_t *source = static_cast<const uint8_t *>(p.q) + base;
+#pragma unroll
+            for (int j = 0; j < C::kSteps; ++j) {
+                raw.words[tile][j] = make_uint2(0, 0);
+                if (valid) raw.words[tile][j].x = *reinterpret_cast<const uint32_t *>(source + step_element<C>(j, t));
+            }
+        } else {
+            const uint16_t *source = static_cast<const uint16_t *>(p.q) + base;
+#pragma unroll
+            for (int j = 0; j < C::kSteps; ++j) {
+                raw.words[tile][j] = make_uint2(0, 0);
+                if (valid) raw.words[tile][j] = *reinterpret_cast<const uint2 *>(source + step_element<C>(j, t));
+            }
+        }
     }
+}
+
+// Four e4m3 elements as two packed pairs of the type that the matrix unit takes. Exact.
+template <class C>
+__device__ __forceinline__ uint2 widen_query(uint32_t word) {
+    uint2 out =
+        make_uint2(e4m3x2_to_f16x2(static_cast<uint16_t>(word)), e4m3x2_to_f16x2(static_cast<uint16_t>(word >> 16)));
+    if constexpr (C::kBf16) {
+        out.x = f32_to_bf16x2(f16_low_to_f32(out.x), f16_high_to_f32(out.x));
+        out.y = f32_to_bf16x2(f16_low_to_f32(out.y), f16_high_to_f32(out.y));
+    }
+    return out;
 }
 
 // Converts one row's bf16 fragments to f16 after multiplication by the power of two that brings its largest magnitude
@@ -187,33 +235,21 @@ __device__ __forceinline__ float bf16_query_to_f16(uint32_t (&q)[C::kSteps][2]) 
     return inverse;
 }
 
-// Loads the query rows of a unit and clears the accumulators.
+// Converts the query rows of a unit and clears the accumulators.
 template <class C>
-__device__ __forceinline__ void begin_segment(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
-                                              State<C> &state) {
-    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    const float k_scale = p.k_scale != nullptr ? p.k_scale[unit.kv_head * p.k_scale_stride] : 1.0f;
+__device__ __forceinline__ void begin_segment(const qf_decode_params &p, const RawQuery<C> &raw, State<C> &state) {
+    const int t = threadIdx.x & 3;
     const float cap = p.softcap > 0.0f ? 2.0f / p.softcap : 1.0f;
-    const float common = p.softmax_scale * kLog2E * k_scale * cap;
+    const float common = p.softmax_scale * kLog2E * raw.k_scale * cap;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
-        const int row = unit.first_row + 8 * tile + g;
-        const int token = row / p.group, head = unit.kv_head * p.group + row % p.group;
-        const bool valid = token < sequence.tokens;
-        const int64_t base = (sequence.first_token + token) * p.q_token_stride + head * p.q_head_stride;
 #pragma unroll
         for (int j = 0; j < C::kSteps; ++j) {
-            constexpr int kChunkSteps = C::kChunkElements / 4, kPanelSteps = C::kPanelChunks * kChunkSteps;
-            const int panel = j / kPanelSteps, chunk = j / kChunkSteps % C::kPanelChunks, word = j % kChunkSteps;
-            const int element =
-                panel * (C::kPanelBytes / C::kElementBytes) + C::kChunkElements * (t + 4 * chunk) + 4 * word;
-            state.q[tile][j][0] = state.q[tile][j][1] = 0;
-            if (valid) load_query_step<C>(p, base + element, state.q[tile][j]);
+            const uint2 words = p.q_dtype == QF_DECODE_E4M3 ? widen_query<C>(raw.words[tile][j].x) : raw.words[tile][j];
+            state.q[tile][j][0] = words.x;
+            state.q[tile][j][1] = words.y;
         }
-        float scale = common;
-        if (p.q_scale != nullptr && valid) {
-            scale *= p.q_scale[(sequence.first_token + token) * p.q_scale_token_stride + head * p.q_scale_head_stride];
-        }
+        float scale = common * raw.scale[tile];
         if (!C::kBf16 && p.q_dtype == QF_DECODE_BF16) scale *= bf16_query_to_f16<C>(state.q[tile]);
         // From "row g" to "rows 2t, 2t+1".
         state.multiplier[tile][0] = __shfl_sync(~0u, scale, 8 * t);
@@ -467,6 +503,15 @@ __device__ __forceinline__ void start_copy(const qf_decode_params &p, const Tile
     }
 }
 
+// A small page table may lie in device memory while its sequences' lengths are still unknown: fetches all of it.
+__device__ __forceinline__ void prefetch_table(const qf_decode_params &p) {
+    const int64_t entry = static_cast<int64_t>(threadIdx.x) * 32;
+    const int64_t entries = p.batch * p.block_table_stride;
+    if (entries <= blockDim.x * 32 && entry < entries) {
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(p.block_table + entry));
+    }
+}
+
 // Launch: grid = CTAs that fit at once (one an SM), kThreads threads, dynamic shared memory by qf_decode_shared_bytes;
 // programmatic stream serialisation allowed.
 template <class C>
@@ -487,28 +532,32 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     __syncwarp();
     launch_dependents();
     wait_for_predecessor();
+    prefetch_table(p);
 
     const SharedLayout<C> layout(shared, p);
     const WorkPlan<C> plan(p, layout.sequences, plan_shared);
     if (plan.begin >= plan.end) return;
 
-    TileQueue<C> queue(p, plan, layout.sequences);
-    const uint64_t policy = plan.row_blocks > 1 ? kEvictNormal : kEvictFirst;
+    const Team team(plan.slices, warp);
+    Unit unit = plan.unit_at(p, layout.sequences, plan.begin, team.index);
+    TileQueue<C> queue(p, plan, layout.sequences, unit);
+    const uint64_t policy = p.row_blocks > 1 ? kEvictNormal : kEvictFirst;
     for (int n = 0; n < min(p.stages, queue.count()); ++n) {
         start_copy<C>(p, queue, n, ring + n * C::kStageBytes, warp_barriers + 8 * n, policy);
     }
 
-    const Team team(plan.slices, warp);
     const Scratch scratch = layout.scratch(warp);
     State<C> state;
+    RawQuery<C> raw;
+    Sequence sequence = layout.sequences.load(p, unit.sequence);
+    load_query<C>(p, unit, sequence, raw);
     int n = 0, stage = 0;
     uint32_t parity = 0;
-    for (int position = plan.begin; position < plan.end;) {
-        const Unit unit = plan.unit_at(p, layout.sequences, position, team.index);
+    Handover first_open = {}, last_open = {};
+    for (int position = plan.begin;;) {
         const int segment_end = min(plan.end, unit.end);
-        const Sequence sequence = layout.sequences.load(p, unit.sequence);
         const Visibility visibility = make_visibility<C>(p, sequence, unit.first_row);
-        begin_segment<C>(p, unit, sequence, state);
+        begin_segment<C>(p, raw, state);
         for (; n < queue.count() && queue.position(n) < segment_end; ++n) {
             const int first_key = (sequence.first_tile + queue.position(n) - unit.begin) * QF_DECODE_TILE;
             const uint32_t buffer = ring + stage * C::kStageBytes, barrier = warp_barriers + 8 * stage;
@@ -524,10 +573,26 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
             if (n + p.stages < queue.count()) start_copy<C>(p, queue, n + p.stages, buffer, barrier, policy);
             if (++stage == p.stages) stage = 0, parity ^= 1;
         }
+        const Unit done = unit;
+        const Sequence done_sequence = sequence;
+        const OutputScales done_scales = raw.out;
+        if (segment_end < plan.end) { // the next unit's query travels while this one is merged
+            unit = plan.unit_after(p, layout.sequences, done, team.index);
+            sequence = layout.sequences.load(p, unit.sequence);
+            load_query<C>(p, unit, sequence, raw);
+        }
         store_state<C>(state, scratch, layout.rows);
-        finish_segment<C>(p, plan, unit, sequence, team, layout, position, segment_end);
+        const Handover open =
+            finish_segment<C>(p, plan, done, done_sequence, done_scales, team, layout, position, segment_end);
+        if (position == plan.begin) {
+            first_open = open;
+        } else if (open.shares.count > 0) {
+            last_open = open;
+        }
+        if (segment_end >= plan.end) break;
         position = segment_end;
     }
+    hand_over<C>(p, team, layout, first_open, last_open);
 }
 
 } // namespace qfuse::decode

@@ -32,7 +32,7 @@ struct Cache {
 inline Cache make_cache(void *base, int64_t pages, const qf_decode_problem &problem, bool head_major) {
     const int64_t row = qf_decode_row_bytes(qf_decode_element_bytes(problem.kv_dtype), problem.head_dim);
     const int64_t tokens = problem.page_size, heads = problem.kv_heads;
-    Cache cache = {base, pages, row * tokens * heads, row * heads, row, CU_TENSOR_MAP_L2_PROMOTION_L2_256B};
+    Cache cache = {base, pages, row * tokens * heads, row * heads, row, CU_TENSOR_MAP_L2_PROMOTION_L2_128B};
     if (head_major) cache.token_stride = row, cache.head_stride = row * tokens;
     return cache;
 }
@@ -99,6 +99,9 @@ inline qf_decode_params make_params(const qf_decode_problem &problem, const qf_d
     p.group = problem.group;
     p.q_tokens = problem.q_tokens;
     p.rows = problem.q_tokens * problem.group;
+    p.row_blocks = choice.row_blocks;
+    p.bundle_shift = choice.bundle_shift;
+    for (int i = 0; i < 4; ++i) p.active[i] = choice.active[i];
     while ((1 << p.page_shift) < problem.page_size) ++p.page_shift;
     p.q_dtype = problem.q_dtype;
     p.out_dtype = problem.out_dtype;
@@ -106,6 +109,12 @@ inline qf_decode_params make_params(const qf_decode_problem &problem, const qf_d
     p.stages = choice.stages;
     p.tiles_a_warp = 1;
     return p;
+}
+
+// Forces the number of KV heads that a CTA walks together (tests and experiments); it must divide kv_heads.
+inline void force_bundle(qf_decode_params *p, int bundle) {
+    p->fixed_bundle = 1;
+    p->bundle_shift = bundle == 8 ? 3 : bundle == 4 ? 2 : bundle == 2 ? 1 : 0;
 }
 
 // Enqueues one launch. `dependent` allows it to start while its predecessor in the stream still runs.

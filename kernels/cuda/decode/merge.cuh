@@ -54,14 +54,14 @@ struct SharedLayout {
     float *scratch_base;
     int rows; // of a unit
     int scratch_floats;
-    uint32_t *flags; // one word a warp
+    uint32_t *flags; // two words a warp
 
     __device__ __forceinline__ SharedLayout(uint8_t *shared, const qf_decode_params &p) {
         rows = qf_decode_unit_rows(p.rows, C::kRowTiles);
         scratch_floats = qf_decode_scratch_floats(rows, C::kHeadDim);
         scratch_base = reinterpret_cast<float *>(shared + C::kWarps * p.stages * C::kStageBytes);
         flags = reinterpret_cast<uint32_t *>(scratch_base + C::kWarps * scratch_floats);
-        int *words = reinterpret_cast<int *>(flags + C::kWarps);
+        int *words = reinterpret_cast<int *>(flags + 2 * C::kWarps);
         sequences.prefix = words;
         sequences.length = words + p.batch + 1;
         sequences.first_tile = words + 2 * (p.batch + 1);
@@ -110,7 +110,7 @@ __device__ __forceinline__ float apply_out_scale(float x, float scale, int mode)
 }
 
 // Stores four consecutive elements in the output's type.
-__device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t index, int kv_head, float4 x) {
+__device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t index, float scale, float4 x) {
     if (p.out_dtype == QF_DECODE_BF16 || p.out_dtype == QF_DECODE_F16) {
         uint2 words;
         if (p.out_dtype == QF_DECODE_BF16) {
@@ -121,7 +121,6 @@ __device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t 
         *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(p.out) + index) = words;
         return;
     }
-    const float scale = p.out_scale != nullptr ? p.out_scale[kv_head * p.out_scale_stride] : 1.0f;
     float v[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) v[i] = apply_out_scale(round_via(v[i], p.via), scale, p.out_mode);
@@ -134,9 +133,15 @@ __device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t 
     *reinterpret_cast<uint32_t *>(static_cast<uint8_t *>(p.out) + index) = low | high << 16;
 }
 
+// What the output of a unit is multiplied by; loaded early, with the query.
+struct OutputScales {
+    float v, out;
+};
+
 // The complete result of four elements of a row: sink, normalisation, scales, one rounding.
 __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
-                                           int row, int d, float reference, float sum, float4 o) {
+                                           const OutputScales &scales, int row, int d, float reference, float sum,
+                                           float4 o) {
     const int token = (unit.first_row + row) / p.group,
               head = unit.kv_head * p.group + (unit.first_row + row) % p.group;
     if (token >= sequence.tokens) return;
@@ -150,12 +155,11 @@ __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit
     if (sum == 0.0f) {
         o = make_float4(0.0f, 0.0f, 0.0f, 0.0f); // no visible key
     } else {
-        const float v_scale = p.v_scale != nullptr ? p.v_scale[unit.kv_head * p.v_scale_stride] : 1.0f;
-        o.x = __fdiv_rn(o.x, sum) * v_scale, o.y = __fdiv_rn(o.y, sum) * v_scale;
-        o.z = __fdiv_rn(o.z, sum) * v_scale, o.w = __fdiv_rn(o.w, sum) * v_scale;
+        o.x = __fdiv_rn(o.x, sum) * scales.v, o.y = __fdiv_rn(o.y, sum) * scales.v;
+        o.z = __fdiv_rn(o.z, sum) * scales.v, o.w = __fdiv_rn(o.w, sum) * scales.v;
     }
     const int64_t out_row = sequence.first_token + token;
-    store_output(p, out_row * p.out_token_stride + head * p.out_head_stride + d, unit.kv_head, o);
+    store_output(p, out_row * p.out_token_stride + head * p.out_head_stride + d, scales.out, o);
     if (p.lse != nullptr && d == 0) {
         const float lse = sum == 0.0f ? -INFINITY : (reference - kOffset + log2f(sum)) * kLn2;
         p.lse[out_row * (p.kv_heads * p.group) + head] = lse;
@@ -262,81 +266,140 @@ __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Te
     }
 }
 
-// Counts the team in on a ticket; true for the team that completes `count`. All earlier global writes of the team are
-// visible to it.
-template <class C>
-__device__ __forceinline__ bool take_ticket(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
-                                            int index, int count) {
-    team.sync();
-    uint32_t *flag = layout.flags + team.index;
-    if (team.thread() == 0) {
-        __threadfence();
-        *flag = atomicInc(p.tickets + static_cast<int64_t>(index) * C::kWarps + team.index, count - 1);
-        __threadfence();
-    }
-    team.sync();
-    return *flag == static_cast<uint32_t>(count - 1);
-}
+// A unit of which this CTA holds one share of several.
+struct Handover {
+    Unit unit;
+    Sequence sequence;
+    OutputScales scales;
+    Shares shares; // count 0: nothing to hand over
+};
 
-// Whole team, after every warp has stored its state to its scratch. [begin, end) are the positions of the segment.
+// Whole team, after every warp has stored its state to its scratch: writes the unit's output, or this CTA's share of
+// it. [begin, end) are the positions of the segment.
 template <class C>
-__device__ __forceinline__ void finish_segment(const qf_decode_params &p, const WorkPlan<C> &plan, const Unit &unit,
-                                               const Sequence &sequence, const Team &team,
-                                               const SharedLayout<C> &layout, int begin, int end) {
+__device__ __forceinline__ Handover finish_segment(const qf_decode_params &p, const WorkPlan<C> &plan, const Unit &unit,
+                                                   const Sequence &sequence, const OutputScales &scales,
+                                                   const Team &team, const SharedLayout<C> &layout, int begin,
+                                                   int end) {
     const bool whole = begin == unit.begin && end == unit.end;
-    Shares shares;
-    shares.first = plan.owner(unit.begin);
-    shares.count = plan.owner(unit.end - 1) - shares.first + 1;
-    const int share = static_cast<int>(blockIdx.x) - shares.first;
-    const Partial own = partial_at<C>(p, shares.slot(share), team.index, layout.rows);
-
+    Handover result = {unit, sequence, scales, {0, 0}};
+    Partial own = {};
+    if (!whole) {
+        result.shares.first = plan.owner(unit.begin);
+        result.shares.count = plan.owner(unit.end - 1) - result.shares.first + 1;
+        own = partial_at<C>(p, result.shares.slot(static_cast<int>(blockIdx.x) - result.shares.first), team.index,
+                            layout.rows);
+    }
     team.sync();
     for (int item = team.thread(); item < layout.rows * (C::kHeadDim / 4); item += team.threads()) {
         const int row = item / (C::kHeadDim / 4), d = item % (C::kHeadDim / 4) * 4;
-        float reference = kNoReference, sum = 0.0f;
-        for (int w = 0; w < team.warps; ++w) {
-            reference = fmaxf(reference, layout.scratch(team.index * team.warps + w).reference(row));
+        float references[C::kWarps], reference = kNoReference, sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < C::kWarps; ++w) {
+            references[w] = kNoReference;
+            if (w < team.warps) references[w] = layout.scratch(team.index * team.warps + w).reference(row);
+            reference = fmaxf(reference, references[w]);
         }
         float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        for (int w = 0; w < team.warps; ++w) {
+#pragma unroll
+        for (int w = 0; w < C::kWarps; ++w) {
+            if (w >= team.warps) continue;
             const Scratch scratch = layout.scratch(team.index * team.warps + w);
-            const float factor = exp2_approximate(scratch.reference(row) - reference);
+            const float factor = exp2_approximate(references[w] - reference);
             sum = fmaf(factor, scratch.sum(row), sum);
             add_scaled(o, factor, *reinterpret_cast<const float4 *>(&scratch.output(row, d)));
         }
         if (whole) {
-            finish_row(p, unit, sequence, row, d, reference, sum, o);
+            finish_row(p, unit, sequence, scales, row, d, reference, sum, o);
         } else {
             store_partial(own, row, d, reference, sum, o);
         }
     }
-    if (!whole) {
-        const auto finish = [&](int row, int d, float reference, float sum, float4 o) {
-            finish_row(p, unit, sequence, row, d, reference, sum, o);
-        };
-        const int grid = gridDim.x;
-        if (shares.count <= kFlatMerge) {
-            if (take_ticket(p, team, layout, shares.slot(0), shares.count)) {
-                merge_shares<C>(p, team, layout, shares, 0, 1, shares.count, 0, finish);
-            }
-        } else {
-            // Groups of `fan` shares, fan and the number of groups at most 32.
-            const int fan = max((shares.count + kFlatMerge - 1) / kFlatMerge, 12);
-            const int groups = (shares.count + fan - 1) / fan, start = share / fan * fan;
-            const int size = min(fan, shares.count - start);
-            if (take_ticket(p, team, layout, shares.slot(start), size)) {
-                const Partial group = partial_at<C>(p, 2 * grid + shares.slot(start), team.index, layout.rows);
-                const auto store = [&](int row, int d, float reference, float sum, float4 o) {
-                    store_partial(group, row, d, reference, sum, o);
-                };
-                merge_shares<C>(p, team, layout, shares, start, 1, size, 0, store);
-                if (take_ticket(p, team, layout, 2 * grid + shares.slot(0), groups)) {
-                    merge_shares<C>(p, team, layout, shares, 0, fan, groups, 2 * grid, finish);
-                }
-            }
+    team.sync(); // scratch may be written again
+    return result;
+}
+
+// One level of a merge for the team that came last: shares start, start + step, ... of a unit.
+template <class C>
+__device__ __forceinline__ void merge_level(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
+                                            const Handover &open, int start, int step, int count, int slot_base,
+                                            int group_slot) {
+    merge_shares<C>(p, team, layout, open.shares, start, step, count, slot_base,
+                    [&](int row, int d, float reference, float sum, float4 o) {
+                        if (group_slot < 0) {
+                            finish_row(p, open.unit, open.sequence, open.scales, row, d, reference, sum, o);
+                        } else {
+                            store_partial(partial_at<C>(p, group_slot, team.index, layout.rows), row, d, reference, sum,
+                                          o);
+                        }
+                    });
+}
+
+// How a unit's shares are grouped: flat up to kFlatMerge, else groups of `fan`, both counts at most 32.
+struct Grouping {
+    int fan, groups, start, size; // start, size: of this CTA's group
+
+    __device__ __forceinline__ explicit Grouping(const Shares &shares) {
+        const int share = static_cast<int>(blockIdx.x) - shares.first;
+        fan = shares.count <= kFlatMerge ? shares.count : max((shares.count + kFlatMerge - 1) / kFlatMerge, 12);
+        fan = max(fan, 1);
+        groups = (shares.count + fan - 1) / fan;
+        start = share / fan * fan;
+        size = min(fan, shares.count - start);
+    }
+};
+
+template <class C>
+__device__ __forceinline__ uint32_t *ticket_at(const qf_decode_params &p, int slot, int team) {
+    return p.tickets + static_cast<int64_t>(slot) * C::kWarps + team;
+}
+
+// End of a CTA: counts the team in on the tickets of its open units (at most two), both at once, and merges where it
+// is the last to arrive. Delayed to here so that no round trip to memory interrupts the stream of tiles.
+template <class C>
+__device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
+                                          const Handover &first, const Handover &last) {
+    if (first.shares.count == 0 && last.shares.count == 0) return; // the same for the whole CTA
+    uint32_t *flags = layout.flags + 2 * team.index;
+    team.sync(); // all partials of the team are written
+    if (team.warp == 0) {
+        const int lane = threadIdx.x & 31;
+        if (lane < 2 && (lane == 0 ? first : last).shares.count > 0) {
+            const Shares shares = lane == 0 ? first.shares : last.shares;
+            const Grouping grouping(shares);
+            __threadfence();
+            const uint32_t before =
+                atomicInc(ticket_at<C>(p, shares.slot(grouping.start), team.index), grouping.size - 1);
+            __threadfence();
+            flags[lane] = before == static_cast<uint32_t>(grouping.size - 1);
         }
     }
-    team.sync(); // scratch may be written again
+    team.sync();
+    const int grid = gridDim.x;
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i) {
+        const Handover handover = i == 0 ? first : last;
+        if (handover.shares.count == 0 || flags[i] == 0) continue;
+        const Grouping grouping(handover.shares);
+        if (grouping.groups == 1) {
+            merge_level<C>(p, team, layout, handover, 0, 1, grouping.size, 0, -1);
+            team.sync(); // scratch
+            continue;
+        }
+        merge_level<C>(p, team, layout, handover, grouping.start, 1, grouping.size, 0,
+                       2 * grid + handover.shares.slot(grouping.start));
+        team.sync();
+        if (team.thread() == 0) {
+            __threadfence();
+            const uint32_t before =
+                atomicInc(ticket_at<C>(p, 2 * grid + handover.shares.slot(0), team.index), grouping.groups - 1);
+            __threadfence();
+            flags[i] = before == static_cast<uint32_t>(grouping.groups - 1);
+        }
+        team.sync();
+        if (flags[i] != 0) merge_level<C>(p, team, layout, handover, 0, grouping.fan, grouping.groups, 2 * grid, -1);
+        team.sync();
+    }
 }
 
 } // namespace qfuse::decode

@@ -29,7 +29,11 @@ typedef struct qf_decode_problem {
 } qf_decode_problem;
 
 typedef struct qf_decode_choice {
-    int row_tiles; // the kernel is qf_paged_decode_<kv>_d<head_dim>_r<row_tiles>
+    int ctas;         // grid
+    int row_blocks;   // for qf_decode_params
+    int bundle_shift; //
+    int active[4];    //
+    int row_tiles;    // the kernel is qf_paged_decode_<kv>_d<head_dim>_r<row_tiles>
     int threads;
     int stages;
     int box_bytes; // inner extent of the tensor maps' box, bytes; the swizzle has the same width (64 or 128)
@@ -72,7 +76,16 @@ static inline size_t qf_decode_shared_bytes(int kv_dtype, int head_dim, int row_
     const size_t ring = (size_t)warps * (size_t)stages * 2 * QF_DECODE_TILE * (size_t)row_bytes;
     const size_t scratch =
         (size_t)warps * 4 * (size_t)qf_decode_scratch_floats(qf_decode_unit_rows(rows, row_tiles), head_dim);
-    return ring + scratch + (size_t)warps * 4 + 3 * 4 * ((size_t)batch + 1);
+    return ring + scratch + (size_t)warps * 8 + 3 * 4 * ((size_t)batch + 1);
+}
+
+// CTAs to divide `units` units among: all, or up to a sixteenth fewer where shares of equal sequences then begin and
+// end with units, which saves merges.
+static inline int qf_decode_active(int64_t units, int ctas) {
+    for (int active = ctas; active * 16 >= ctas * 15; --active) {
+        if (units % active == 0 || active % units == 0) return active;
+    }
+    return ctas;
 }
 
 // `ctas` is the grid: the number of multiprocessors, at most QF_DECODE_MAX_CTAS. Needs a problem that is not refused.
@@ -84,6 +97,16 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
     const int warps = qf_decode_warps(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles);
     choice.threads = 32 * warps;
     choice.box_bytes = row_bytes < 128 ? row_bytes : 128;
+    choice.ctas = ctas;
+    choice.row_blocks = (rows + 8 * choice.row_tiles - 1) / (8 * choice.row_tiles);
+    choice.bundle_shift = 0;
+    while ((2 << choice.bundle_shift) <= warps && problem->kv_heads % (2 << choice.bundle_shift) == 0) {
+        choice.bundle_shift += 1;
+    }
+    for (int shift = 0; shift < 4; ++shift) {
+        const int64_t units = (int64_t)problem->batch * (problem->kv_heads >> shift) * choice.row_blocks;
+        choice.active[shift] = qf_decode_active(units < 1 ? 1 : units, ctas);
+    }
     // As deep as about 128 KiB in flight, within what fits.
     choice.stages = QF_DECODE_MAX_STAGES;
     while (choice.stages > 2 &&

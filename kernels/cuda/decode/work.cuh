@@ -34,6 +34,7 @@ struct Sequence {
 // One unit as a team sees it: positions [begin, end) of the list.
 struct Unit {
     int sequence;
+    int index;   // within the sequence
     int kv_head; // the team's own
     int first_row;
     int begin, end;
@@ -98,61 +99,79 @@ struct PlanShared {
 
 template <class C>
 struct WorkPlan {
-    int bundle;     // KV heads a CTA walks together
-    int slices;     // warps of a team
-    int row_blocks; // units that share one bundle's keys
-    int units;      // units a sequence
-    int total;      // positions
-    int active;     // CTAs with work
-    int begin, end; // this CTA's share
+    int bundle_shift;        // a CTA walks 2^bundle_shift KV heads together
+    int slices;              // warps of a team
+    int units;               // units a sequence
+    int active;              // CTAs with work
+    int quotient, remainder; // the first `remainder` CTAs have quotient + 1 positions, the others quotient
+    int begin, end;          // this CTA's share
 
     // Whole CTA. Fills `sequences`; ends with a barrier.
     __device__ __forceinline__ WorkPlan(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
         const int tiles = scan(p, sequences, shared);
-        row_blocks = (p.rows + C::kRows - 1) / C::kRows;
-        bundle = p.head_bundle > 0 ? p.head_bundle : choose_bundle(p, tiles);
-        slices = C::kWarps / bundle;
-        units = p.kv_heads / bundle * row_blocks;
-        total = tiles * units;
-        active = min(static_cast<int>(gridDim.x), max(total / (slices * p.tiles_a_warp), 1));
+        bundle_shift = p.bundle_shift;
+        if (!p.fixed_bundle) {
+            while (bundle_shift > 0 &&
+                   tiles * units_for(p, bundle_shift) < static_cast<int>(gridDim.x) * kTilesForBundle) {
+                --bundle_shift;
+            }
+        }
+        slices = C::kWarps >> bundle_shift;
+        units = units_for(p, bundle_shift);
+        const unsigned total = tiles * units;
+        active = min(p.active[bundle_shift], max(total / static_cast<unsigned>(slices * p.tiles_a_warp), 1));
+        quotient = total / static_cast<unsigned>(active);
+        remainder = total - quotient * active;
         begin = share_begin(blockIdx.x);
         end = static_cast<int>(blockIdx.x) < active ? share_begin(blockIdx.x + 1) : begin;
     }
 
+    __device__ __forceinline__ static int units_for(const qf_decode_params &p, int shift) {
+        return (p.kv_heads >> shift) * p.row_blocks;
+    }
+
     __device__ __forceinline__ int share_begin(int cta) const {
-        return static_cast<int>(static_cast<int64_t>(min(cta, active)) * total / active);
+        return cta * quotient + min(cta, remainder);
     }
 
     // The CTA whose share holds a position.
     __device__ __forceinline__ int owner(int position) const {
-        return static_cast<int>((static_cast<int64_t>(position + 1) * active - 1) / total);
+        const int large = remainder * (quotient + 1);
+        return position < large ? static_cast<unsigned>(position) / (quotient + 1u)
+                                : remainder + static_cast<unsigned>(position - large) / static_cast<unsigned>(quotient);
     }
 
-    __device__ __forceinline__ Unit unit_at(const qf_decode_params &p, const Sequences &sequences, int position,
-                                            int team) const {
+    __device__ __forceinline__ Unit make_unit(const qf_decode_params &p, const Sequences &sequences, int sequence,
+                                              int index, int team) const {
         Unit unit;
-        unit.sequence = sequences.find(p.batch, position / units);
-        const int first = sequences.prefix[unit.sequence] * units;
-        const int tiles = sequences.prefix[unit.sequence + 1] - sequences.prefix[unit.sequence];
-        const int index = (position - first) / tiles;
-        unit.kv_head = index / row_blocks * bundle + team;
-        unit.first_row = index % row_blocks * C::kRows;
-        unit.begin = first + index * tiles;
+        const int start = sequences.prefix[sequence], tiles = sequences.prefix[sequence + 1] - start;
+        int heads = index, block = 0;
+        if (p.row_blocks > 1) heads = index / p.row_blocks, block = index % p.row_blocks;
+        unit.sequence = sequence;
+        unit.index = index;
+        unit.kv_head = (heads << bundle_shift) + team;
+        unit.first_row = block * C::kRows;
+        unit.begin = start * units + index * tiles;
         unit.end = unit.begin + tiles;
         return unit;
     }
 
-  private:
-    __device__ __forceinline__ int choose_bundle(const qf_decode_params &p, int tiles) const {
-        int chosen = C::kWarps;
-        while (chosen > 1 &&
-               (p.kv_heads % chosen != 0 || static_cast<int64_t>(tiles) * (p.kv_heads / chosen) * row_blocks <
-                                                static_cast<int64_t>(gridDim.x) * kTilesForBundle)) {
-            chosen >>= 1;
-        }
-        return chosen;
+    __device__ __forceinline__ Unit unit_at(const qf_decode_params &p, const Sequences &sequences, int position,
+                                            int team) const {
+        const int tile = static_cast<unsigned>(position) / static_cast<unsigned>(units);
+        const int sequence = sequences.find(p.batch, tile);
+        const int start = sequences.prefix[sequence], tiles = sequences.prefix[sequence + 1] - start;
+        const int index = static_cast<unsigned>(position - start * units) / static_cast<unsigned>(tiles);
+        return make_unit(p, sequences, sequence, index, team);
     }
 
+    __device__ __forceinline__ Unit unit_after(const qf_decode_params &p, const Sequences &sequences, const Unit &unit,
+                                               int team) const {
+        const bool same = unit.index + 1 < units;
+        return make_unit(p, sequences, same ? unit.sequence : unit.sequence + 1, same ? unit.index + 1 : 0, team);
+    }
+
+  private:
     // Prefix sums of tiles over the batch; returns the total.
     __device__ __forceinline__ int scan(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
         const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
@@ -221,15 +240,16 @@ struct TileSource {
 template <class C>
 class TileQueue {
   public:
-    __device__ __forceinline__ TileQueue(const qf_decode_params &p, const WorkPlan<C> &plan,
-                                         const Sequences &sequences) {
+    // `first_unit` holds the CTA's first position.
+    __device__ __forceinline__ TileQueue(const qf_decode_params &p, const WorkPlan<C> &plan, const Sequences &sequences,
+                                         const Unit &first_unit) {
         const int warp = threadIdx.x >> 5;
         slices_ = plan.slices;
         team_ = warp / slices_;
         first_ = plan.begin + warp % slices_;
         count_ = max(plan.end - first_ + slices_ - 1, 0) / slices_;
-        current_ = decode(p, plan, sequences, 0);
-        next_ = decode(p, plan, sequences, 32);
+        current_ = decode(p, plan, sequences, 0, &first_unit);
+        next_ = decode(p, plan, sequences, 32, nullptr);
         batch_ = 0;
     }
 
@@ -246,7 +266,7 @@ class TileQueue {
         if ((n & 31) != 31) return;
         current_ = next_;
         batch_ += 32;
-        next_ = decode(p, plan, sequences, batch_ + 32);
+        next_ = decode(p, plan, sequences, batch_ + 32, nullptr);
     }
 
     // Of tile n, in the lane n % 32; n is in the current batch or the next.
@@ -257,11 +277,16 @@ class TileQueue {
 
   private:
     __device__ __forceinline__ TileSource decode(const qf_decode_params &p, const WorkPlan<C> &plan,
-                                                 const Sequences &sequences, int batch) const {
+                                                 const Sequences &sequences, int batch, const Unit *likely) const {
         TileSource source = {-1, 0, 0};
         const int n = batch + (threadIdx.x & 31);
         if (n >= count_) return source;
-        const Unit unit = plan.unit_at(p, sequences, position(n), team_);
+        Unit unit;
+        if (likely != nullptr && position(n) < likely->end) {
+            unit = *likely;
+        } else {
+            unit = plan.unit_at(p, sequences, position(n), team_);
+        }
         const int token = (sequences.first_tile[unit.sequence] + position(n) - unit.begin) * kTile;
         source.kv_head = unit.kv_head;
         source.slot = token & ((1 << p.page_shift) - 1);

@@ -326,12 +326,13 @@ Setup::Setup(const Case &the_case, uint8_t poison) : c(the_case), problem(the_ca
     p.softmax_scale = c.softmax_scale != 0.0f ? c.softmax_scale : 1.0f / std::sqrt(static_cast<float>(dim));
     p.softcap = c.softcap, p.window_left = c.window, p.causal = c.causal;
     p.out_mode = c.out_mode, p.via = c.via;
-    p.head_bundle = c.bundle, p.tiles_a_warp = c.tiles_a_warp;
+    if (c.bundle > 0) force_bundle(&p, c.bundle);
+    p.tiles_a_warp = c.tiles_a_warp;
     if (c.stages > 0) p.stages = c.stages;
 }
 
 struct Expected {
-    std::vector<double> out, emulated; // [token][q head][dim], before the output scale
+    std::vector<double> out, emulated, rounded; // [token][q head][dim], before the output scale
     std::vector<double> lse;
 };
 
@@ -339,7 +340,7 @@ Expected expect(const Setup &s) {
     const qf_decode_problem &pr = s.problem;
     Expected e;
     const int64_t rows = static_cast<int64_t>(s.tokens) * s.q_heads;
-    e.out.assign(rows * pr.head_dim, 0.0), e.emulated = e.out, e.lse.assign(rows, -INFINITY);
+    e.out.assign(rows * pr.head_dim, 0.0), e.emulated = e.rounded = e.out, e.lse.assign(rows, -INFINITY);
     for (int b = 0; b < pr.batch; ++b) {
         const int count = s.token_count(b), length = s.lengths[b];
         if (count == 0) continue;
@@ -378,7 +379,10 @@ Expected expect(const Setup &s) {
                                  s.k_scale[scale_head];
                 row.softcap = s.c.softcap, row.v_scale = s.v_scale[scale_head];
                 row.has_sink = s.c.sinks, row.sink = s.sinks[head];
-                const reference::RowResult r = reference::attend(row, s.c.emulate);
+                const reference::RowResult r =
+                    reference::attend(row, s.c.emulate, pr.kv_dtype == QF_DECODE_BF16 ? QF_DECODE_BF16 : QF_DECODE_F16);
+                std::copy(r.rounded.begin(), r.rounded.end(),
+                          e.rounded.begin() + (token * s.q_heads + head) * pr.head_dim);
                 std::copy(r.out.begin(), r.out.end(), e.out.begin() + (token * s.q_heads + head) * pr.head_dim);
                 std::copy(r.emulated.begin(), r.emulated.end(),
                           e.emulated.begin() + (token * s.q_heads + head) * pr.head_dim);
@@ -410,16 +414,31 @@ bool compare(const Setup &s, const Expected &e, const std::string &name) {
     double error = 0, norm = 0, emulated_error = 0, mean = 0, mean_reference = 0;
     int64_t equal = 0, total = 0, far = 0, bad = 0;
     for (int64_t t = 0; t < s.tokens; ++t) {
+        double row_size = 0; // root mean square of the head's output, scaled
         for (int i = 0; i < s.q_heads * s.problem.head_dim; ++i) {
+            if (fp8 && i % s.problem.head_dim == 0) {
+                row_size = 0;
+                for (int d = 0; d < s.problem.head_dim; ++d) {
+                    const double x =
+                        scaled(s, e.out[t * s.q_heads * s.problem.head_dim + i + d], i / s.problem.head_dim);
+                    row_size += x * x / s.problem.head_dim;
+                }
+                row_size = std::sqrt(row_size);
+            }
             const int64_t index = t * static_cast<int64_t>(s.row_elements()) + i,
                           at = t * s.q_heads * s.problem.head_dim + i;
             double want = e.out[at];
             const double got = reference::decode(out.data(), index, s.problem.out_dtype);
             if (fp8) {
                 want = scaled(s, want, i / s.problem.head_dim);
-                const uint8_t code = reference::encode_fp8(want, s.problem.out_dtype);
+                // Codes: against the emulation with P rounded as the kernel rounds it. More than one code away is
+                // allowed only where that is less than 2^-10 of the row's size (sums that cancel).
+                const double near = scaled(s, e.rounded[at], i / s.problem.head_dim);
+                const uint8_t code = reference::encode_fp8(near, s.problem.out_dtype);
                 const int distance = std::abs(reference::order_fp8(code) - reference::order_fp8(out[index]));
-                equal += distance == 0, far += distance > 1;
+                equal += distance == 0;
+                far += distance > 1 &&
+                       std::fabs(got - near) > row_size / (s.problem.kv_dtype == QF_DECODE_BF16 ? 128 : 1024);
                 emulated_error += std::pow(
                     reference::decode_fp8(
                         reference::encode_fp8(scaled(s, e.emulated[at], i / s.problem.head_dim), s.problem.out_dtype),
@@ -428,6 +447,11 @@ bool compare(const Setup &s, const Expected &e, const std::string &name) {
                     2);
             } else {
                 emulated_error += std::pow(e.emulated[at] - want, 2);
+            }
+            if (fp8) {
+                const double largest =
+                    reference::decode_fp8(s.problem.out_dtype == QF_DECODE_E4M3 ? 0x7E : 0x7B, s.problem.out_dtype);
+                want = std::min(std::max(want, -largest), largest);
             }
             if (!std::isfinite(got)) ++bad;
             error += (got - want) * (got - want), norm += want * want, mean += got, mean_reference += want;
@@ -449,9 +473,7 @@ bool compare(const Setup &s, const Expected &e, const std::string &name) {
     bool ok = bad == 0 && rmse <= limit;
     if (s.c.emulate) ok = ok && rmse <= 1.15 * emulated;
     const double codes = total ? 100.0 * equal / total : 100.0;
-    if (fp8)
-        ok = ok && codes >= (s.problem.kv_dtype == QF_DECODE_BF16 || s.c.via != QF_DECODE_NONE ? 97.0 : 99.0) &&
-             far == 0;
+    if (fp8) ok = ok && codes >= (s.c.via != QF_DECODE_NONE ? 97.0 : 99.0) && far == 0;
     if (s.c.values == Fill::kOnes || s.c.values == Fill::kMean) {
         const double bias = std::fabs(mean / mean_reference - 1.0);
         ok = ok && bias < 0.005;
@@ -726,7 +748,7 @@ void test_numerics() {
             for (int ctas : {0, 1}) {
                 Case c;
                 c.problem.out_dtype = out, c.keys = fill.first, c.lengths = {3000, 100, 17}, c.ctas = ctas;
-                if (fill.first == Fill::kEqual) c.out_scale = 0.005f;
+                if (fill.first == Fill::kEqual) c.out_scale = 0.00531f;
                 c.name = std::string(fill.second) + " out " + dtype_name(out) + (ctas ? " one CTA" : "");
                 test(c);
             }
@@ -855,7 +877,7 @@ void test_replay(bool dependent) {
     int different = 0;
     const std::vector<std::vector<int>> lengths = {{4000, 10, 700, 2222, 64, 1, 900},
                                                    {1, 1, 1, 1, 1, 1, 1},
-                                                   {0, 0, 4000, 0, 0, 0, 3},
+                                                   {0, 0, 700, 0, 0, 0, 3},
                                                    {4000, 10, 700, 2222, 64, 1, 900}};
     std::vector<uint8_t> first;
     for (size_t round = 0; round < lengths.size(); ++round) {

@@ -130,13 +130,15 @@ struct Row {
 struct RowResult {
     std::vector<double> out;      // before any output scale
     std::vector<double> emulated; // with P rounded to e4m3 at the integer log2 maximum, offset 8
+    std::vector<double> rounded;  // with P rounded to the kernel's 16-bit type at that maximum, offset 4
     double lse;
 };
 
-inline RowResult attend(const Row &row, bool emulate) {
+inline RowResult attend(const Row &row, bool emulate, int p_dtype) {
     RowResult result;
     result.out.assign(row.head_dim, 0.0);
     result.emulated.assign(row.head_dim, 0.0);
+    result.rounded.assign(row.head_dim, 0.0);
     std::vector<double> scores(std::max(row.end - row.begin, 0));
     double largest = -INFINITY;
     for (int key = row.begin; key < row.end; ++key) {
@@ -149,13 +151,17 @@ inline RowResult attend(const Row &row, bool emulate) {
         largest = std::max(largest, score);
     }
     const double top = row.has_sink ? std::max(largest, row.sink) : largest;
-    double sum = row.has_sink ? std::exp(row.sink - top) : 0.0, rounded_sum = 0.0;
+    double sum = row.has_sink ? std::exp(row.sink - top) : 0.0, rounded_sum = 0.0, kernel_sum = 0.0;
     const double reference = std::ceil(largest / std::log(2.0));
     for (int key = row.begin; key < row.end; ++key) {
         const double score = scores[key - row.begin], p = std::exp(score - top);
         const float *v = row.v + static_cast<int64_t>(key) * row.head_dim;
         sum += p;
         for (int d = 0; d < row.head_dim; ++d) result.out[d] += p * v[d];
+        const double kernel_p =
+            decode_16(encode_16(std::exp2(score / std::log(2.0) - reference + 4), p_dtype), p_dtype);
+        kernel_sum += kernel_p;
+        for (int d = 0; d < row.head_dim; ++d) result.rounded[d] += kernel_p * v[d];
         if (emulate) {
             const double code = decode_fp8(encode_fp8(std::exp2(score / std::log(2.0) - reference + 8), QF_DECODE_E4M3),
                                            QF_DECODE_E4M3);
@@ -164,7 +170,9 @@ inline RowResult attend(const Row &row, bool emulate) {
         }
     }
     if (emulate && row.has_sink) rounded_sum += std::exp2(row.sink / std::log(2.0) - reference + 8);
+    if (row.has_sink) kernel_sum += std::exp2(row.sink / std::log(2.0) - reference + 4);
     for (int d = 0; d < row.head_dim; ++d) {
+        result.rounded[d] = kernel_sum == 0.0 ? 0.0 : result.rounded[d] / kernel_sum * row.v_scale;
         result.out[d] = sum == 0.0 ? 0.0 : result.out[d] / sum * row.v_scale;
         result.emulated[d] = rounded_sum == 0.0 ? 0.0 : result.emulated[d] / rounded_sum * row.v_scale;
     }
