@@ -113,28 +113,23 @@ struct State {
     float sum[C::kRowTiles][4];          // c0, c1: rows 2t, 2t+1
     float multiplier[C::kRowTiles][2];
     float reference[C::kRowTiles][2];
+    int token[C::kRowTiles][2]; // query tokens of rows 2t, 2t+1, for masks
 };
 
-// Which keys a query token may see, and which tiles need no test.
+// Which keys query token 0 may see, and which tiles need no test.
 struct Visibility {
-    int length;     // keys of the sequence
-    int end, begin; // of query token 0; both grow by one a token
-    bool causal;    // else every token ends at `length`
-    int group;
-    int first_row;            // of the unit
+    int length;               // keys of the sequence
+    int end, begin;           // of token 0
+    int end_step;             // what a later token adds to `end`: 1 causal, 0 not; `begin` always moves by one
     int full_begin, full_end; // tiles inside are visible to every token
 };
 
-template <class C>
-__device__ __forceinline__ Visibility make_visibility(const qf_decode_params &p, const Sequence &sequence,
-                                                      int first_row) {
+__device__ __forceinline__ Visibility make_visibility(const qf_decode_params &p, const Sequence &sequence) {
     Visibility v;
     v.length = sequence.length;
-    v.causal = p.causal != 0;
-    v.end = v.causal ? sequence.length - sequence.tokens + 1 : sequence.length;
+    v.end_step = p.causal;
+    v.end = p.causal ? sequence.length - sequence.tokens + 1 : sequence.length;
     v.begin = p.window_left >= 0 ? sequence.length - sequence.tokens - p.window_left : INT_MIN / 2;
-    v.group = p.group;
-    v.first_row = first_row;
     v.full_end = v.end;
     v.full_begin = p.window_left >= 0 ? sequence.length - 1 - p.window_left : 0;
     return v;
@@ -168,7 +163,7 @@ __device__ __forceinline__ void load_query(const qf_decode_params &p, const Unit
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
         const int row = unit.first_row + 8 * tile + g;
-        const int token = row / p.group, head = unit.kv_head * p.group + row % p.group;
+        const int token = token_of(p, row), head = unit.kv_head * p.group + row - token * p.group;
         const bool valid = token < sequence.tokens;
         const int64_t base = (sequence.first_token + token) * p.q_token_stride + head * p.q_head_stride;
         raw.scale[tile] = 1.0f;
@@ -237,7 +232,8 @@ __device__ __forceinline__ float bf16_query_to_f16(uint32_t (&q)[C::kSteps][2]) 
 
 // Converts the query rows of a unit and clears the accumulators.
 template <class C>
-__device__ __forceinline__ void begin_segment(const qf_decode_params &p, const RawQuery<C> &raw, State<C> &state) {
+__device__ __forceinline__ void begin_segment(const qf_decode_params &p, const Unit &unit, const RawQuery<C> &raw,
+                                              State<C> &state) {
     const int t = threadIdx.x & 3;
     const float cap = p.softcap > 0.0f ? 2.0f / p.softcap : 1.0f;
     const float common = p.softmax_scale * kLog2E * raw.k_scale * cap;
@@ -257,7 +253,10 @@ __device__ __forceinline__ void begin_segment(const qf_decode_params &p, const R
 #pragma unroll
         for (int i = 0; i < 4; ++i) state.sum[tile][i] = 0.0f;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) state.reference[tile][i] = kNoReference;
+        for (int i = 0; i < 2; ++i) {
+            state.reference[tile][i] = kNoReference;
+            state.token[tile][i] = token_of(p, unit.first_row + 8 * tile + 2 * t + i);
+        }
 #pragma unroll
         for (int j = 0; j < C::kSteps; ++j) {
 #pragma unroll
@@ -316,32 +315,41 @@ __device__ __forceinline__ float soft_capped(float x, float softcap) {
     return softcap * kLog2E * (1.0f - __fdividef(2.0f, exp2_approximate(fminf(x, 126.0f)) + 1.0f));
 }
 
-__device__ __forceinline__ bool visible(const Visibility &v, int key, int row) {
-    const int token = (v.first_row + row) / v.group;
-    const int end = v.causal ? v.end + token : v.end;
-    return key < min(end, v.length) && key >= v.begin + token;
-}
-
 // Turns scores into P (unnormalised, offset by 2^kOffset), raising references and rescaling where needed.
-template <class C, bool Masked>
-__device__ __forceinline__ void exponentials(const qf_decode_params &p, const Visibility &visibility, int first_key,
-                                             State<C> &state, float (&s)[C::kRowTiles][4]) {
-    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+template <class C>
+__device__ __forceinline__ void exponentials(const qf_decode_params &p, const Visibility &visibility, bool masked,
+                                             int first_key, State<C> &state, float (&s)[C::kRowTiles][4]) {
+    const int g = (threadIdx.x & 31) >> 2;
+#pragma unroll
+    for (int tile = 0; tile < C::kRowTiles; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) s[tile][i] *= state.multiplier[tile][i & 1];
+    }
+    if (p.softcap > 0.0f) {
+#pragma unroll
+        for (int tile = 0; tile < C::kRowTiles; ++tile) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) s[tile][i] = soft_capped(s[tile][i], p.softcap);
+        }
+    }
+    if (masked) {
+#pragma unroll
+        for (int tile = 0; tile < C::kRowTiles; ++tile) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int key = first_key + token_of_row<C>(g) + 8 * (i >> 1), token = state.token[tile][i & 1];
+                const int end = min(visibility.end + token * visibility.end_step, visibility.length);
+                if (key >= end || key < visibility.begin + token) s[tile][i] = -INFINITY;
+            }
+        }
+    }
     float x[C::kRowTiles][4];
     bool above = false;
-    const bool capped = p.softcap > 0.0f;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            float &score = s[tile][i];
-            score *= state.multiplier[tile][i & 1];
-            if (capped) score = soft_capped(score, p.softcap);
-            if (Masked) {
-                const int key = first_key + token_of_row<C>(g) + 8 * (i >> 1), row = 8 * tile + 2 * t + (i & 1);
-                if (!visible(visibility, key, row)) score = -INFINITY;
-            }
-            x[tile][i] = score + (kOffset - state.reference[tile][i & 1]);
+            x[tile][i] = s[tile][i] + (kOffset - state.reference[tile][i & 1]);
             above |= x[tile][i] > kOffset + kSlack;
         }
     }
@@ -376,8 +384,8 @@ __device__ __forceinline__ void exponentials(const qf_decode_params &p, const Vi
 
 // O^T += V^T P and the row sums, from the V half of a ring stage. `keys` = tokens of the tile that exist: the others'
 // bytes may be anything, also NaN, and are replaced by zero (masked tiles only).
-template <class C, bool Masked>
-__device__ __forceinline__ void accumulate(State<C> &state, uint32_t stage, int keys,
+template <class C>
+__device__ __forceinline__ void accumulate(State<C> &state, uint32_t stage, bool masked, int keys,
                                            const float (&s)[C::kRowTiles][4]) {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     uint32_t b[C::kRowTiles][2];
@@ -410,9 +418,12 @@ __device__ __forceinline__ void accumulate(State<C> &state, uint32_t stage, int 
                 const uint2 words = load_shared_8(address);
                 v[r][0] = words.x, v[r][1] = words.y;
             }
-            if (Masked && token[r] >= keys) {
+        }
+        if (masked) {
 #pragma unroll
-                for (int w = 0; w < C::kOwnWords; ++w) v[r][w] = 0;
+            for (int r = 0; r < 4; ++r) {
+#pragma unroll
+                for (int w = 0; w < C::kOwnWords; ++w) v[r][w] = token[r] < keys ? v[r][w] : 0;
             }
         }
 #pragma unroll
@@ -444,13 +455,14 @@ __device__ __forceinline__ void accumulate(State<C> &state, uint32_t stage, int 
     }
 }
 
-template <class C, bool Masked>
+template <class C>
 __device__ __forceinline__ void process_tile(const qf_decode_params &p, const Visibility &visibility, int first_key,
                                              uint32_t stage, State<C> &state) {
+    const bool masked = first_key < visibility.full_begin || first_key + QF_DECODE_TILE > visibility.full_end;
     float s[C::kRowTiles][4];
     scores<C>(state, stage, s);
-    exponentials<C, Masked>(p, visibility, first_key, state, s);
-    accumulate<C, Masked>(state, stage, visibility.length - first_key, s);
+    exponentials<C>(p, visibility, masked, first_key, state, s);
+    accumulate<C>(state, stage, masked, visibility.length - first_key, s);
 }
 
 // Writes the warp's part of a segment to its scratch: references and sums by row, then O by row.
@@ -519,7 +531,8 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     extern __shared__ __align__(1024) uint8_t shared[];
     __shared__ __align__(8) uint64_t barriers[C::kWarps * kMaxStages];
     __shared__ PlanShared plan_shared;
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    // Broadcast, so that the compiler knows that a warp's number is the same in all its lanes.
+    const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
 
     const uint32_t ring = shared_address(shared) + warp * p.stages * C::kStageBytes;
     const uint32_t warp_barriers = shared_address(barriers + warp * kMaxStages);
@@ -538,10 +551,11 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     const WorkPlan<C> plan(p, layout.sequences, plan_shared);
     if (plan.begin >= plan.end) return;
 
-    const Team team(plan.slices, warp);
+    const Team team(plan.slices_shift, warp);
     Unit unit = plan.unit_at(p, layout.sequences, plan.begin, team.index);
-    TileQueue<C> queue(p, plan, layout.sequences, unit);
+    TileQueue<C> queue(p, plan, layout.sequences, team, unit);
     const uint64_t policy = p.row_blocks > 1 ? kEvictNormal : kEvictFirst;
+#pragma unroll 1
     for (int n = 0; n < min(p.stages, queue.count()); ++n) {
         start_copy<C>(p, queue, n, ring + n * C::kStageBytes, warp_barriers + 8 * n, policy);
     }
@@ -549,48 +563,44 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     const Scratch scratch = layout.scratch(warp);
     State<C> state;
     RawQuery<C> raw;
-    Sequence sequence = layout.sequences.load(p, unit.sequence);
-    load_query<C>(p, unit, sequence, raw);
     int n = 0, stage = 0;
     uint32_t parity = 0;
-    Handover first_open = {}, last_open = {};
-    for (int position = plan.begin;;) {
+    Handover first_open = {}, last_open = {}, done = {};
+    // Each round loads the query of the segment that comes, finishes the one that is done, and works on the new one:
+    // every piece of code exists once, since instruction fetch is what short launches wait for.
+    for (int position = plan.begin, done_begin = -1;;) {
+        const bool more = position < plan.end;
+        const Sequence sequence = layout.sequences.load(p, more ? unit.sequence : 0);
+        if (more) load_query<C>(p, unit, sequence, raw);
+        if (done_begin >= 0) {
+            store_state<C>(state, scratch, layout.rows);
+            finish_segment<C>(p, plan, team, layout, done_begin, position, done);
+            if (done_begin == plan.begin) {
+                first_open = done;
+            } else if (done.shares.count > 0) {
+                last_open = done;
+            }
+        }
+        if (!more) break;
         const int segment_end = min(plan.end, unit.end);
-        const Visibility visibility = make_visibility<C>(p, sequence, unit.first_row);
-        begin_segment<C>(p, raw, state);
+        const Visibility visibility = make_visibility(p, sequence);
+        begin_segment<C>(p, unit, raw, state);
+#pragma unroll 1
         for (; n < queue.count() && queue.position(n) < segment_end; ++n) {
             const int first_key = (sequence.first_tile + queue.position(n) - unit.begin) * QF_DECODE_TILE;
             const uint32_t buffer = ring + stage * C::kStageBytes, barrier = warp_barriers + 8 * stage;
             barrier_wait(barrier, parity);
-            if (first_key >= visibility.full_begin && first_key + QF_DECODE_TILE <= visibility.full_end) {
-                process_tile<C, false>(p, visibility, first_key, buffer, state);
-            } else if (first_key < sequence.length) {
-                process_tile<C, true>(p, visibility, first_key, buffer, state);
-            }
+            if (first_key < sequence.length) process_tile<C>(p, visibility, first_key, buffer, state);
             // All lanes have read the stage before the next copy overwrites it.
             __syncwarp();
             queue.advance(p, plan, layout.sequences, n);
             if (n + p.stages < queue.count()) start_copy<C>(p, queue, n + p.stages, buffer, barrier, policy);
             if (++stage == p.stages) stage = 0, parity ^= 1;
         }
-        const Unit done = unit;
-        const Sequence done_sequence = sequence;
-        const OutputScales done_scales = raw.out;
-        if (segment_end < plan.end) { // the next unit's query travels while this one is merged
-            unit = plan.unit_after(p, layout.sequences, done, team.index);
-            sequence = layout.sequences.load(p, unit.sequence);
-            load_query<C>(p, unit, sequence, raw);
-        }
-        store_state<C>(state, scratch, layout.rows);
-        const Handover open =
-            finish_segment<C>(p, plan, done, done_sequence, done_scales, team, layout, position, segment_end);
-        if (position == plan.begin) {
-            first_open = open;
-        } else if (open.shares.count > 0) {
-            last_open = open;
-        }
-        if (segment_end >= plan.end) break;
+        done = {unit, sequence, raw.out, {0, 0}};
+        done_begin = position;
         position = segment_end;
+        unit = plan.unit_after(p, layout.sequences, unit, team.index);
     }
     hand_over<C>(p, team, layout, first_open, last_open);
 }

@@ -99,6 +99,7 @@ inline qf_decode_params make_params(const qf_decode_problem &problem, const qf_d
     p.group = problem.group;
     p.q_tokens = problem.q_tokens;
     p.rows = problem.q_tokens * problem.group;
+    p.group_magic = ((1 << 20) + problem.group - 1) / problem.group;
     p.row_blocks = choice.row_blocks;
     p.bundle_shift = choice.bundle_shift;
     for (int i = 0; i < 4; ++i) p.active[i] = choice.active[i];

@@ -93,7 +93,8 @@ struct Partial {
 // group results of a two-level merge follow after 2 * grid slots, at the slot of the group's first share.
 template <class C>
 __device__ __forceinline__ Partial partial_at(const qf_decode_params &p, int slot, int head_of_bundle, int rows) {
-    const int64_t index = static_cast<int64_t>(slot) * C::kWarps + head_of_bundle;
+    // At most 2^31 floats, so 32-bit arithmetic is enough.
+    const unsigned index = slot * C::kWarps + head_of_bundle;
     return {p.partials + index * qf_decode_partial_floats(rows, C::kHeadDim), rows, C::kHeadDim};
 }
 
@@ -103,33 +104,36 @@ __device__ __forceinline__ float round_via(float x, int via) {
     return x;
 }
 
-__device__ __forceinline__ float apply_out_scale(float x, float scale, int mode) {
-    if (mode == QF_DECODE_DIV) return __fdiv_rn(x, scale);
+// x / scale, x * scale or x * (1 / scale), as the mode says. The quotient is the correctly rounded one: a reciprocal,
+// one product and its corrected residual, which need not be finite where the product overflows.
+__device__ __forceinline__ float apply_out_scale(float x, float scale, float reciprocal, int mode) {
     if (mode == QF_DECODE_MUL) return x * scale;
-    return x * __frcp_rn(scale);
+    const float quotient = x * reciprocal;
+    if (mode == QF_DECODE_MUL_RECIPROCAL) return quotient;
+    const float corrected = fmaf(fmaf(-quotient, scale, x), reciprocal, quotient);
+    return fabsf(quotient) < 1e30f ? corrected : quotient;
 }
 
 // Stores four consecutive elements in the output's type.
 __device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t index, float scale, float4 x) {
-    if (p.out_dtype == QF_DECODE_BF16 || p.out_dtype == QF_DECODE_F16) {
-        uint2 words;
-        if (p.out_dtype == QF_DECODE_BF16) {
-            words = make_uint2(f32_to_bf16x2(x.x, x.y), f32_to_bf16x2(x.z, x.w));
-        } else {
-            words = make_uint2(f32_to_f16x2(x.x, x.y), f32_to_f16x2(x.z, x.w));
-        }
+    float v[4] = {x.x, x.y, x.z, x.w};
+    if (p.out_dtype <= QF_DECODE_F16) {
+        const bool f16 = p.out_dtype == QF_DECODE_F16;
+        const uint2 words = make_uint2(f16 ? f32_to_f16x2(v[0], v[1]) : f32_to_bf16x2(v[0], v[1]),
+                                       f16 ? f32_to_f16x2(v[2], v[3]) : f32_to_bf16x2(v[2], v[3]));
         *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(p.out) + index) = words;
         return;
     }
-    float v[4] = {x.x, x.y, x.z, x.w};
+    if (p.via != QF_DECODE_NONE) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = apply_out_scale(round_via(v[i], p.via), scale, p.out_mode);
-    uint32_t low, high;
-    if (p.out_dtype == QF_DECODE_E4M3) {
-        low = f32_to_e4m3x2(v[0], v[1]), high = f32_to_e4m3x2(v[2], v[3]);
-    } else {
-        low = f32_to_e5m2x2(v[0], v[1]), high = f32_to_e5m2x2(v[2], v[3]);
+        for (int i = 0; i < 4; ++i) v[i] = round_via(v[i], p.via);
     }
+    const float reciprocal = __frcp_rn(scale);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[i] = apply_out_scale(v[i], scale, reciprocal, p.out_mode);
+    const bool e4m3 = p.out_dtype == QF_DECODE_E4M3;
+    const uint32_t low = e4m3 ? f32_to_e4m3x2(v[0], v[1]) : f32_to_e5m2x2(v[0], v[1]);
+    const uint32_t high = e4m3 ? f32_to_e4m3x2(v[2], v[3]) : f32_to_e5m2x2(v[2], v[3]);
     *reinterpret_cast<uint32_t *>(static_cast<uint8_t *>(p.out) + index) = low | high << 16;
 }
 
@@ -142,8 +146,8 @@ struct OutputScales {
 __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
                                            const OutputScales &scales, int row, int d, float reference, float sum,
                                            float4 o) {
-    const int token = (unit.first_row + row) / p.group,
-              head = unit.kv_head * p.group + (unit.first_row + row) % p.group;
+    const int token = token_of(p, unit.first_row + row);
+    const int head = unit.kv_head * p.group + unit.first_row + row - token * p.group;
     if (token >= sequence.tokens) return;
     if (p.sinks != nullptr) {
         const float sink = p.sinks[head] * kLog2E, larger = fmaxf(reference, sink);
@@ -152,12 +156,9 @@ __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit
         o.x *= factor, o.y *= factor, o.z *= factor, o.w *= factor;
         reference = larger;
     }
-    if (sum == 0.0f) {
-        o = make_float4(0.0f, 0.0f, 0.0f, 0.0f); // no visible key
-    } else {
-        o.x = __fdiv_rn(o.x, sum) * scales.v, o.y = __fdiv_rn(o.y, sum) * scales.v;
-        o.z = __fdiv_rn(o.z, sum) * scales.v, o.w = __fdiv_rn(o.w, sum) * scales.v;
-    }
+    // No visible key: zeros. One reciprocal for four elements; its last bit is far below the output's rounding.
+    const float factor = sum == 0.0f ? 0.0f : __frcp_rn(sum) * scales.v;
+    o.x *= factor, o.y *= factor, o.z *= factor, o.w *= factor;
     const int64_t out_row = sequence.first_token + token;
     store_output(p, out_row * p.out_token_stride + head * p.out_head_stride + d, scales.out, o);
     if (p.lse != nullptr && d == 0) {
@@ -191,23 +192,26 @@ struct Shares {
     }
 };
 
-// Merges partials of `count` (at most 32) shares, i * step apart, and hands each row's sum to `emit(row, d, reference,
-// sum, o)`. Whole team. `slot_base` selects share results or group results. Row by row and panel by panel of 128
-// elements; the warps of the team divide first the panels, then the shares.
+// Merges the partials of `count` (at most 32) shares, start, start + step, ..., and hands each row's sum to
+// `emit(row, d, reference, sum, o)`. Whole team. `slot_base` selects share results or group results. Row by row and
+// panel by panel of 128 elements; the warps of the team divide first the panels, then the shares.
 template <class C, class Emit>
 __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
                                              const Shares &shares, int start, int step, int count, int slot_base,
                                              Emit emit) {
     constexpr int kVectors = C::kHeadDim / 4 < 32 ? C::kHeadDim / 4 : 32; // float4 of a panel
     constexpr int kPanels = C::kHeadDim / 4 / kVectors;
+    constexpr int kAhead = 8;
     const int lane = threadIdx.x & 31;
     const int tasks = layout.rows * kPanels;
-    const int split = max(team.warps / tasks, 1);
-    const int workers = team.warps / split; // tasks at a time
-    const int part = team.warp % split;
+    int split_shift = 0; // 2^split_shift warps divide a task's shares
+    while ((2 << split_shift) * tasks <= team.warps) ++split_shift;
+    const int split = 1 << split_shift, workers = team.warps >> split_shift; // tasks at a time
+    const int part = team.warp & (split - 1);
+#pragma unroll 1
     for (int base = 0; base < tasks; base += workers) {
-        const int task = base + team.warp / split;
-        const bool busy = task < tasks && team.warp < workers * split;
+        const int task = base + (team.warp >> split_shift);
+        const bool busy = task < tasks;
         const int row = task / kPanels, d = (task % kPanels * kVectors + lane % kVectors) * 4;
         float reference = kNoReference, sum = 0.0f, largest = kNoReference, factor = 0.0f;
         float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -218,7 +222,7 @@ __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Te
                 reference = __ldcg(mine.reference(row));
                 sum = __ldcg(mine.sum(row));
             }
-            constexpr int kAhead = 8;
+#pragma unroll 1
             for (int i = part; i < count; i += split * kAhead) {
                 float4 v[kAhead];
 #pragma unroll
@@ -250,13 +254,13 @@ __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Te
             }
         }
         if (split > 1) {
-            // A single round: all tasks fit beside each other. Part 0 adds the parts in order.
+            // A single round: all tasks fit beside each other. Part 0, which always has share 0, adds in order.
             float4 *slots = reinterpret_cast<float4 *>(layout.scratch_base);
-            const int pitch = layout.scratch_floats / 4, cta_warp = threadIdx.x >> 5;
+            const int pitch = layout.scratch_floats / 4, cta_warp = team.index * team.warps + team.warp;
             if (busy && lane < kVectors) slots[cta_warp * pitch + lane] = o;
             team.sync();
             if (busy && part == 0) {
-                // A warp without shares of its own has not reduced; part 0 always has share 0.
+#pragma unroll 1
                 for (int k = 1; k < split; ++k) {
                     add_scaled(o, 1.0f, slots[(cta_warp + k) * pitch + lane % kVectors]);
                 }
@@ -275,22 +279,21 @@ struct Handover {
 };
 
 // Whole team, after every warp has stored its state to its scratch: writes the unit's output, or this CTA's share of
-// it. [begin, end) are the positions of the segment.
+// it and then fills in `segment.shares`. [begin, end) are the positions of the segment.
 template <class C>
-__device__ __forceinline__ Handover finish_segment(const qf_decode_params &p, const WorkPlan<C> &plan, const Unit &unit,
-                                                   const Sequence &sequence, const OutputScales &scales,
-                                                   const Team &team, const SharedLayout<C> &layout, int begin,
-                                                   int end) {
+__device__ __forceinline__ void finish_segment(const qf_decode_params &p, const WorkPlan<C> &plan, const Team &team,
+                                               const SharedLayout<C> &layout, int begin, int end, Handover &segment) {
+    const Unit &unit = segment.unit;
     const bool whole = begin == unit.begin && end == unit.end;
-    Handover result = {unit, sequence, scales, {0, 0}};
     Partial own = {};
     if (!whole) {
-        result.shares.first = plan.owner(unit.begin);
-        result.shares.count = plan.owner(unit.end - 1) - result.shares.first + 1;
-        own = partial_at<C>(p, result.shares.slot(static_cast<int>(blockIdx.x) - result.shares.first), team.index,
-                            layout.rows);
+        Shares &shares = segment.shares;
+        shares.first = plan.owner(unit.begin);
+        shares.count = plan.owner(unit.end - 1) - shares.first + 1;
+        own = partial_at<C>(p, shares.slot(static_cast<int>(blockIdx.x) - shares.first), team.index, layout.rows);
     }
     team.sync();
+#pragma unroll 1
     for (int item = team.thread(); item < layout.rows * (C::kHeadDim / 4); item += team.threads()) {
         const int row = item / (C::kHeadDim / 4), d = item % (C::kHeadDim / 4) * 4;
         float references[C::kWarps], reference = kNoReference, sum = 0.0f;
@@ -310,29 +313,12 @@ __device__ __forceinline__ Handover finish_segment(const qf_decode_params &p, co
             add_scaled(o, factor, *reinterpret_cast<const float4 *>(&scratch.output(row, d)));
         }
         if (whole) {
-            finish_row(p, unit, sequence, scales, row, d, reference, sum, o);
+            finish_row(p, unit, segment.sequence, segment.scales, row, d, reference, sum, o);
         } else {
             store_partial(own, row, d, reference, sum, o);
         }
     }
     team.sync(); // scratch may be written again
-    return result;
-}
-
-// One level of a merge for the team that came last: shares start, start + step, ... of a unit.
-template <class C>
-__device__ __forceinline__ void merge_level(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
-                                            const Handover &open, int start, int step, int count, int slot_base,
-                                            int group_slot) {
-    merge_shares<C>(p, team, layout, open.shares, start, step, count, slot_base,
-                    [&](int row, int d, float reference, float sum, float4 o) {
-                        if (group_slot < 0) {
-                            finish_row(p, open.unit, open.sequence, open.scales, row, d, reference, sum, o);
-                        } else {
-                            store_partial(partial_at<C>(p, group_slot, team.index, layout.rows), row, d, reference, sum,
-                                          o);
-                        }
-                    });
 }
 
 // How a unit's shares are grouped: flat up to kFlatMerge, else groups of `fan`, both counts at most 32.
@@ -354,6 +340,15 @@ __device__ __forceinline__ uint32_t *ticket_at(const qf_decode_params &p, int sl
     return p.tickets + static_cast<int64_t>(slot) * C::kWarps + team;
 }
 
+// Counts one share in; true for the one that completes `count`, which then sees all that the others wrote before.
+// The ticket wraps to zero by itself.
+__device__ __forceinline__ bool take_ticket(uint32_t *ticket, int count) {
+    __threadfence();
+    const uint32_t before = atomicInc(ticket, count - 1);
+    __threadfence();
+    return before == static_cast<uint32_t>(count - 1);
+}
+
 // End of a CTA: counts the team in on the tickets of its open units (at most two), both at once, and merges where it
 // is the last to arrive. Delayed to here so that no round trip to memory interrupts the stream of tiles.
 template <class C>
@@ -367,38 +362,41 @@ __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team 
         if (lane < 2 && (lane == 0 ? first : last).shares.count > 0) {
             const Shares shares = lane == 0 ? first.shares : last.shares;
             const Grouping grouping(shares);
-            __threadfence();
-            const uint32_t before =
-                atomicInc(ticket_at<C>(p, shares.slot(grouping.start), team.index), grouping.size - 1);
-            __threadfence();
-            flags[lane] = before == static_cast<uint32_t>(grouping.size - 1);
+            flags[lane] = take_ticket(ticket_at<C>(p, shares.slot(grouping.start), team.index), grouping.size);
         }
     }
     team.sync();
-    const int grid = gridDim.x;
+    const int groups_base = 2 * gridDim.x;
 #pragma unroll 1
     for (int i = 0; i < 2; ++i) {
-        const Handover handover = i == 0 ? first : last;
-        if (handover.shares.count == 0 || flags[i] == 0) continue;
-        const Grouping grouping(handover.shares);
-        if (grouping.groups == 1) {
-            merge_level<C>(p, team, layout, handover, 0, 1, grouping.size, 0, -1);
-            team.sync(); // scratch
-            continue;
+        const Handover open = i == 0 ? first : last;
+        if (open.shares.count == 0) continue;
+        const Grouping grouping(open.shares);
+        // Level 0 merges the CTA's group of shares, level 1 the groups.
+        int level = grouping.groups == 1 ? 1 : 0;
+        bool complete = flags[i] != 0;
+        int start = grouping.start, step = 1, count = grouping.size, base = 0;
+#pragma unroll 1
+        while (complete) {
+            const int group_slot = groups_base + open.shares.slot(grouping.start);
+            merge_shares<C>(p, team, layout, open.shares, start, step, count, base,
+                            [&](int row, int d, float reference, float sum, float4 o) {
+                                if (level == 1) {
+                                    finish_row(p, open.unit, open.sequence, open.scales, row, d, reference, sum, o);
+                                } else {
+                                    store_partial(partial_at<C>(p, group_slot, team.index, layout.rows), row, d,
+                                                  reference, sum, o);
+                                }
+                            });
+            team.sync();
+            if (level == 1) break;
+            if (team.thread() == 0) {
+                flags[i] = take_ticket(ticket_at<C>(p, groups_base + open.shares.slot(0), team.index), grouping.groups);
+            }
+            team.sync();
+            complete = flags[i] != 0;
+            level = 1, start = 0, step = grouping.fan, count = grouping.groups, base = groups_base;
         }
-        merge_level<C>(p, team, layout, handover, grouping.start, 1, grouping.size, 0,
-                       2 * grid + handover.shares.slot(grouping.start));
-        team.sync();
-        if (team.thread() == 0) {
-            __threadfence();
-            const uint32_t before =
-                atomicInc(ticket_at<C>(p, 2 * grid + handover.shares.slot(0), team.index), grouping.groups - 1);
-            __threadfence();
-            flags[i] = before == static_cast<uint32_t>(grouping.groups - 1);
-        }
-        team.sync();
-        if (flags[i] != 0) merge_level<C>(p, team, layout, handover, 0, grouping.fan, grouping.groups, 2 * grid, -1);
-        team.sync();
     }
 }
 

@@ -86,6 +86,7 @@ typedef struct qf_decode_params {
     int32_t page_shift;   // log2 of the page size
     int32_t max_kv_len;   // block table width * page size; longer seq_lens are clamped to it
     int32_t rows;         // q_tokens * group
+    int32_t group_magic;  // ceil(2^20 / group): divides rows by group with a multiplication
     int32_t row_blocks;   // units that share a KV head's keys: rows / (8 * row tiles), rounded up
     int32_t bundle_shift; // log2 of the widest allowed bundle of KV heads
     int32_t active[4];    // most CTAs to divide among, for bundles of 1, 2, 4, 8 heads (qf_decode_active)

@@ -40,6 +40,12 @@ struct Unit {
     int begin, end;
 };
 
+// Query token of a row (token-major, then head of the group). group_magic = ceil(2^20 / group), exact for rows below
+// 2^20 / group.
+__device__ __forceinline__ int token_of(const qf_decode_params &p, int row) {
+    return static_cast<int>(static_cast<unsigned>(row) * static_cast<unsigned>(p.group_magic) >> 20);
+}
+
 // Keys and first tile of sequence b, from device memory.
 __device__ __forceinline__ Sequence read_sequence(const qf_decode_params &p, int b) {
     Sequence s;
@@ -81,6 +87,7 @@ struct Sequences {
     // The sequence that holds tile `tile` of one unit a sequence: prefix[b] <= tile < prefix[b + 1].
     __device__ __forceinline__ int find(int batch, int tile) const {
         int low = 0, high = batch - 1;
+#pragma unroll 1
         while (low < high) {
             const int middle = (low + high + 1) >> 1;
             if (prefix[middle] <= tile) {
@@ -99,8 +106,9 @@ struct PlanShared {
 
 template <class C>
 struct WorkPlan {
-    int bundle_shift;        // a CTA walks 2^bundle_shift KV heads together
-    int slices;              // warps of a team
+    int bundle_shift; // a CTA walks 2^bundle_shift KV heads together
+    int slices_shift; // log2 of the warps of a team
+    int slices;
     int units;               // units a sequence
     int active;              // CTAs with work
     int quotient, remainder; // the first `remainder` CTAs have quotient + 1 positions, the others quotient
@@ -116,7 +124,8 @@ struct WorkPlan {
                 --bundle_shift;
             }
         }
-        slices = C::kWarps >> bundle_shift;
+        slices_shift = (C::kWarps == 8 ? 3 : 2) - bundle_shift;
+        slices = 1 << slices_shift;
         units = units_for(p, bundle_shift);
         const unsigned total = tiles * units;
         active = min(p.active[bundle_shift], max(total / static_cast<unsigned>(slices * p.tiles_a_warp), 1));
@@ -146,7 +155,10 @@ struct WorkPlan {
         Unit unit;
         const int start = sequences.prefix[sequence], tiles = sequences.prefix[sequence + 1] - start;
         int heads = index, block = 0;
-        if (p.row_blocks > 1) heads = index / p.row_blocks, block = index % p.row_blocks;
+        if (p.row_blocks > 1) {
+            heads = static_cast<unsigned>(index) / static_cast<unsigned>(p.row_blocks);
+            block = index - heads * p.row_blocks;
+        }
         unit.sequence = sequence;
         unit.index = index;
         unit.kv_head = (heads << bundle_shift) + team;
@@ -165,9 +177,11 @@ struct WorkPlan {
         return make_unit(p, sequences, sequence, index, team);
     }
 
+    // The unit after the last is the last itself.
     __device__ __forceinline__ Unit unit_after(const qf_decode_params &p, const Sequences &sequences, const Unit &unit,
                                                int team) const {
         const bool same = unit.index + 1 < units;
+        if (!same && unit.sequence + 1 >= p.batch) return unit;
         return make_unit(p, sequences, same ? unit.sequence : unit.sequence + 1, same ? unit.index + 1 : 0, team);
     }
 
@@ -178,6 +192,7 @@ struct WorkPlan {
         const int each = (p.batch + C::kThreads - 1) / C::kThreads;
         const int first = min(thread * each, p.batch), last = min(first + each, p.batch);
         int sum = 0;
+#pragma unroll 1
         for (int b = first; b < last; ++b) {
             const Sequence s = read_sequence(p, b);
             const int tiles = tiles_of(s);
@@ -201,6 +216,7 @@ struct WorkPlan {
             all += shared.warp_totals[w];
         }
         before += inclusive - sum;
+#pragma unroll 1
         for (int b = first; b < last; ++b) sequences.prefix[b] += before;
         if (thread == 0) sequences.prefix[p.batch] = all;
         __syncthreads();
@@ -214,8 +230,8 @@ struct Team {
     int warp;  // which warp of the team
     int warps;
 
-    __device__ __forceinline__ Team(int slices, int cta_warp)
-        : index(cta_warp / slices), warp(cta_warp % slices), warps(slices) {}
+    __device__ __forceinline__ Team(int slices_shift, int cta_warp)
+        : index(cta_warp >> slices_shift), warp(cta_warp & ((1 << slices_shift) - 1)), warps(1 << slices_shift) {}
 
     __device__ __forceinline__ int thread() const {
         return warp * 32 + (threadIdx.x & 31);
@@ -242,15 +258,17 @@ class TileQueue {
   public:
     // `first_unit` holds the CTA's first position.
     __device__ __forceinline__ TileQueue(const qf_decode_params &p, const WorkPlan<C> &plan, const Sequences &sequences,
-                                         const Unit &first_unit) {
-        const int warp = threadIdx.x >> 5;
+                                         const Team &team, const Unit &first_unit) {
         slices_ = plan.slices;
-        team_ = warp / slices_;
-        first_ = plan.begin + warp % slices_;
-        count_ = max(plan.end - first_ + slices_ - 1, 0) / slices_;
-        current_ = decode(p, plan, sequences, 0, &first_unit);
-        next_ = decode(p, plan, sequences, 32, nullptr);
+        team_ = team.index;
+        first_ = plan.begin + team.warp;
+        count_ = static_cast<unsigned>(max(plan.end - first_ + slices_ - 1, 0)) >> plan.slices_shift;
         batch_ = 0;
+#pragma unroll 1
+        for (int batch = 0; batch <= 32; batch += 32) {
+            current_ = next_;
+            next_ = decode(p, plan, sequences, batch, &first_unit);
+        }
     }
 
     __device__ __forceinline__ int count() const {
@@ -297,7 +315,7 @@ class TileQueue {
     }
 
     int slices_, team_, first_, count_, batch_;
-    TileSource current_, next_;
+    TileSource current_ = {}, next_ = {};
 };
 
 } // namespace qfuse::decode
