@@ -4,7 +4,8 @@
 //
 // decode_bench [SECTION...] [--name=value...]
 //   sections: main (32/8 and 8/1, NHD), wide (64/8), hnd, page16, types, dims, ceiling; none = all
-//   values:   bundle, stages, tiles, ctas (0 = the kernel's own choice), promotion (0, 64, 128, 256 bytes),
+//   values:   bundle, stages, tiles (log2 of the least a CTA), ctas (0 = the kernel's own choice), promotion (0, 64,
+//   128, 256 bytes),
 //             dependent (0 or 1), cell (substring of a cell's name), small (0 skips the runs with a kernel between)
 //
 // Method: random K, V and q; a graph of max(20, copies) launches, each on its own pages and table, with enough copies
@@ -192,9 +193,6 @@ T *device_copy(const std::vector<T> &host) {
 // Times one cell in both settings and prints its row.
 void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
     problem.batch = static_cast<int>(cell.lengths.size());
-    const int ctas = g_options.ctas > 0 ? g_options.ctas : g_multiprocessors;
-    const qf_decode_choice choice = qf_decode_choose(&problem, ctas);
-    qf_decode_params p = make_params(problem, choice);
     const int64_t row = qf_decode_row_bytes(qf_decode_element_bytes(problem.kv_dtype), problem.head_dim);
     const int64_t page_bytes = row * problem.kv_heads * problem.page_size, pool_pages = kPoolBytes / page_bytes;
     int width = 0;
@@ -204,6 +202,10 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
         width = std::max(width, count), pages += count, keys += length;
     }
     if (pages > pool_pages) return;
+    problem.max_kv_len = static_cast<int64_t>(width) * problem.page_size;
+    const int ctas = g_options.ctas > 0 ? g_options.ctas : g_multiprocessors;
+    const qf_decode_choice choice = qf_decode_choose(&problem, ctas);
+    qf_decode_params p = make_params(problem, choice);
     const double kv_bytes = 2.0 * static_cast<double>(keys) * row * problem.kv_heads;
     const int copies = static_cast<int>(
         std::min<double>(std::max(1.0, std::ceil(kRotateBytes / kv_bytes)), static_cast<double>(pool_pages / pages)));
@@ -257,11 +259,11 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
     p.q = d_q, p.out = d_out, p.seq_lens = d_lengths, p.partials = d_partials, p.tickets = d_tickets;
     p.q_scale = problem.q_dtype == QF_DECODE_E4M3 ? d_scales : nullptr;
     p.k_scale = d_scales + 1, p.v_scale = d_scales + 2, p.out_scale = d_scales + 3;
-    p.block_table_stride = width, p.max_kv_len = width * problem.page_size;
+    p.block_table_stride = width;
     p.softmax_scale = 1.0f / std::sqrt(static_cast<float>(problem.head_dim));
     if (g_options.bundle > 0) force_bundle(&p, g_options.bundle);
     if (g_options.stages > 0) p.stages = g_options.stages;
-    if (g_options.tiles > 0) p.tiles_a_warp = g_options.tiles;
+    if (g_options.tiles > 0) p.tiles_a_cta_shift = g_options.tiles;
 
     Timing timing[2] = {};
     for (int small = 0; small <= g_options.small; ++small) {

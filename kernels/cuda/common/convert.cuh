@@ -7,16 +7,29 @@
 
 namespace qfuse {
 
-// The bytes of `pair`'s low half as two f16 (low byte first). Exact.
-__device__ __forceinline__ uint32_t e4m3x2_to_f16x2(uint16_t pair) {
+// Two of the four bytes of `word` as two f16, the lower byte first. Exact. The half is named inside the assembly so
+// that the conversion reads it directly.
+__device__ __forceinline__ uint32_t e4m3_low_to_f16x2(uint32_t word) {
     uint32_t result;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(result) : "h"(pair));
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e4m3x2 %0, low;}" : "=r"(result) : "r"(word));
     return result;
 }
 
-__device__ __forceinline__ uint32_t e5m2x2_to_f16x2(uint16_t pair) {
+__device__ __forceinline__ uint32_t e4m3_high_to_f16x2(uint32_t word) {
     uint32_t result;
-    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(result) : "h"(pair));
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e4m3x2 %0, high;}" : "=r"(result) : "r"(word));
+    return result;
+}
+
+__device__ __forceinline__ uint32_t e5m2_low_to_f16x2(uint32_t word) {
+    uint32_t result;
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e5m2x2 %0, low;}" : "=r"(result) : "r"(word));
+    return result;
+}
+
+__device__ __forceinline__ uint32_t e5m2_high_to_f16x2(uint32_t word) {
+    uint32_t result;
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e5m2x2 %0, high;}" : "=r"(result) : "r"(word));
     return result;
 }
 

@@ -50,6 +50,11 @@ QF_DECODE_FUNCTION int qf_decode_warps(int element_bytes, int head_dim, int row_
     return element_bytes * head_dim > 256 || (head_dim == 256 && row_tiles > 1) ? 4 : 8;
 }
 
+// CTAs of a multiprocessor that registers allow. Two lets a dependent launch set itself up beside its predecessor.
+QF_DECODE_FUNCTION int qf_decode_residency(int element_bytes, int head_dim, int row_tiles) {
+    return element_bytes * head_dim * row_tiles <= 128 ? 2 : 1;
+}
+
 // Query rows of a unit that are computed, and so held in scratch and workspace.
 QF_DECODE_FUNCTION int qf_decode_unit_rows(int rows, int row_tiles) {
     return rows < 8 * row_tiles ? rows : 8 * row_tiles;

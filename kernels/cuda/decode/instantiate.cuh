@@ -6,8 +6,9 @@
 #include "kernel.cuh"
 
 #define QF_DECODE_INSTANTIATE(KV, kv, head_dim, row_tiles)                                                             \
-    extern "C" __global__ void __launch_bounds__(qfuse::decode::Config<QF_DECODE_##KV, head_dim, row_tiles>::kThreads, \
-                                                 1)                                                                    \
+    extern "C" __global__ void __launch_bounds__(                                                                      \
+        qfuse::decode::Config<QF_DECODE_##KV, head_dim, row_tiles>::kThreads,                                          \
+        qfuse::decode::Config<QF_DECODE_##KV, head_dim, row_tiles>::kResidency)                                        \
         qf_paged_decode_##kv##_d##head_dim##_r##row_tiles(const __grid_constant__ qf_decode_params p) {                \
         qfuse::decode::paged_decode<qfuse::decode::Config<QF_DECODE_##KV, head_dim, row_tiles>>(p);                    \
     }

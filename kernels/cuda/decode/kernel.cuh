@@ -46,7 +46,9 @@ struct Config {
     static constexpr int kTileBytes = QF_DECODE_TILE * kRowBytes;
     static constexpr int kStageBytes = 2 * kTileBytes;
     static constexpr int kWarps = qf_decode_warps(kElementBytes, HeadDim, RowTiles);
+    static constexpr int kWarpsShift = kWarps == 8 ? 3 : 2;
     static constexpr int kThreads = 32 * kWarps;
+    static constexpr int kResidency = qf_decode_residency(kElementBytes, HeadDim, RowTiles);
     static constexpr int kSteps = HeadDim / 16; // matrix steps of S^T; also 16-row tiles of O^T
     static constexpr int kChunkElements = 16 / kElementBytes;
     static constexpr int kPanelChunks = kPanelBytes / 64; // 16-byte chunks of a K row panel that a lane reads
@@ -92,12 +94,13 @@ __device__ __forceinline__ uint2 load_shared_8(uint32_t address) {
 }
 
 template <class C>
-__device__ __forceinline__ uint32_t widen(uint32_t bytes) {
-    if constexpr (C::kKvDtype == QF_DECODE_E5M2) {
-        return e5m2x2_to_f16x2(static_cast<uint16_t>(bytes));
-    } else {
-        return e4m3x2_to_f16x2(static_cast<uint16_t>(bytes));
-    }
+__device__ __forceinline__ uint32_t widen_low(uint32_t word) {
+    return C::kKvDtype == QF_DECODE_E5M2 ? e5m2_low_to_f16x2(word) : e4m3_low_to_f16x2(word);
+}
+
+template <class C>
+__device__ __forceinline__ uint32_t widen_high(uint32_t word) {
+    return C::kKvDtype == QF_DECODE_E5M2 ? e5m2_high_to_f16x2(word) : e4m3_high_to_f16x2(word);
 }
 
 template <class C>
@@ -135,7 +138,7 @@ __device__ __forceinline__ Visibility make_visibility(const qf_decode_params &p,
     return v;
 }
 
-// The query rows of a unit as they lie in memory, loaded ahead of their segment.
+// The query rows of a unit as they lie in memory.
 template <class C>
 struct RawQuery {
     uint2 words[C::kRowTiles][C::kSteps]; // four elements: two words of 16-bit elements, or one of bytes in .x
@@ -158,8 +161,7 @@ __device__ __forceinline__ void load_query(const qf_decode_params &p, const Unit
                                            RawQuery<C> &raw) {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     raw.k_scale = p.k_scale != nullptr ? p.k_scale[unit.kv_head * p.k_scale_stride] : 1.0f;
-    raw.out.v = p.v_scale != nullptr ? p.v_scale[unit.kv_head * p.v_scale_stride] : 1.0f;
-    raw.out.out = p.out_scale != nullptr ? p.out_scale[unit.kv_head * p.out_scale_stride] : 1.0f;
+    raw.out = load_output_scales(p, unit.kv_head);
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
         const int row = unit.first_row + 8 * tile + g;
@@ -192,8 +194,7 @@ __device__ __forceinline__ void load_query(const qf_decode_params &p, const Unit
 // Four e4m3 elements as two packed pairs of the type that the matrix unit takes. Exact.
 template <class C>
 __device__ __forceinline__ uint2 widen_query(uint32_t word) {
-    uint2 out =
-        make_uint2(e4m3x2_to_f16x2(static_cast<uint16_t>(word)), e4m3x2_to_f16x2(static_cast<uint16_t>(word >> 16)));
+    uint2 out = make_uint2(e4m3_low_to_f16x2(word), e4m3_high_to_f16x2(word));
     if constexpr (C::kBf16) {
         out.x = f32_to_bf16x2(f16_low_to_f32(out.x), f16_high_to_f32(out.x));
         out.y = f32_to_bf16x2(f16_low_to_f32(out.y), f16_high_to_f32(out.y));
@@ -230,11 +231,14 @@ __device__ __forceinline__ float bf16_query_to_f16(uint32_t (&q)[C::kSteps][2]) 
     return inverse;
 }
 
-// Converts the query rows of a unit and clears the accumulators.
+// Loads and converts the query rows of a unit and clears the accumulators.
 template <class C>
-__device__ __forceinline__ void begin_segment(const qf_decode_params &p, const Unit &unit, const RawQuery<C> &raw,
-                                              State<C> &state) {
+__device__ __forceinline__ void begin_segment(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
+                                              State<C> &state, OutputScales &scales) {
     const int t = threadIdx.x & 3;
+    RawQuery<C> raw;
+    load_query<C>(p, unit, sequence, raw);
+    scales = raw.out;
     const float cap = p.softcap > 0.0f ? 2.0f / p.softcap : 1.0f;
     const float common = p.softmax_scale * kLog2E * raw.k_scale * cap;
 #pragma unroll
@@ -291,8 +295,8 @@ __device__ __forceinline__ void scores(const State<C> &state, uint32_t stage, fl
                 if constexpr (C::kBf16) {
                     a0 = a[2 * word], a2 = a[2 * word + 1], a1 = b[2 * word], a3 = b[2 * word + 1];
                 } else {
-                    a0 = widen<C>(a[word]), a2 = widen<C>(a[word] >> 16);
-                    a1 = widen<C>(b[word]), a3 = widen<C>(b[word] >> 16);
+                    a0 = widen_low<C>(a[word]), a2 = widen_high<C>(a[word]);
+                    a1 = widen_low<C>(b[word]), a3 = widen_high<C>(b[word]);
                 }
 #pragma unroll
                 for (int tile = 0; tile < C::kRowTiles; ++tile) {
@@ -438,8 +442,8 @@ __device__ __forceinline__ void accumulate(State<C> &state, uint32_t stage, bool
                 for (int pair = 0; pair < 2; ++pair) {
                     const uint32_t low = __byte_perm(v[0][w], v[1][w], pair == 0 ? 0x5140 : 0x7362);
                     const uint32_t high = __byte_perm(v[2][w], v[3][w], pair == 0 ? 0x5140 : 0x7362);
-                    a[pair][0] = widen<C>(low), a[pair][1] = widen<C>(low >> 16);
-                    a[pair][2] = widen<C>(high), a[pair][3] = widen<C>(high >> 16);
+                    a[pair][0] = widen_low<C>(low), a[pair][1] = widen_high<C>(low);
+                    a[pair][2] = widen_low<C>(high), a[pair][3] = widen_high<C>(high);
                 }
             }
 #pragma unroll
@@ -515,6 +519,18 @@ __device__ __forceinline__ void start_copy(const qf_decode_params &p, const Tile
     }
 }
 
+// Parameters live in a constant bank that is cold at every launch: each warp touches one 64-byte line of what follows
+// the tensor maps, so that the misses overlap instead of stopping the warps one after the other.
+__device__ __forceinline__ void warm_parameters(const qf_decode_params &p) {
+    const int *words = reinterpret_cast<const int *>(&p.q);
+    constexpr int kWords = (sizeof(qf_decode_params) - offsetof(qf_decode_params, q)) / 4;
+    const int index = (threadIdx.x >> 5) * 16;
+    if (index < kWords) {
+        const int word = words[index];
+        asm volatile("" ::"r"(word));
+    }
+}
+
 // A small page table may lie in device memory while its sequences' lengths are still unknown: fetches all of it.
 __device__ __forceinline__ void prefetch_table(const qf_decode_params &p) {
     const int64_t entry = static_cast<int64_t>(threadIdx.x) * 32;
@@ -531,6 +547,7 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     extern __shared__ __align__(1024) uint8_t shared[];
     __shared__ __align__(8) uint64_t barriers[C::kWarps * kMaxStages];
     __shared__ PlanShared plan_shared;
+    __shared__ Handover handovers[8][2]; // by team: the CTA's first segment, and its last
     // Broadcast, so that the compiler knows that a warp's number is the same in all its lanes.
     const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
 
@@ -538,6 +555,8 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     const uint32_t warp_barriers = shared_address(barriers + warp * kMaxStages);
     if (lane < p.stages) barrier_init(warp_barriers + 8 * lane, 1);
     barrier_init_fence();
+    warm_parameters(p);
+    if (threadIdx.x < 16) handovers[threadIdx.x >> 1][threadIdx.x & 1].shares.count = 0;
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&p.k_map);
         tensor_map_prefetch(&p.v_map);
@@ -562,29 +581,15 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
 
     const Scratch scratch = layout.scratch(warp);
     State<C> state;
-    RawQuery<C> raw;
     int n = 0, stage = 0;
     uint32_t parity = 0;
-    Handover first_open = {}, last_open = {}, done = {};
-    // Each round loads the query of the segment that comes, finishes the one that is done, and works on the new one:
-    // every piece of code exists once, since instruction fetch is what short launches wait for.
-    for (int position = plan.begin, done_begin = -1;;) {
-        const bool more = position < plan.end;
-        const Sequence sequence = layout.sequences.load(p, more ? unit.sequence : 0);
-        if (more) load_query<C>(p, unit, sequence, raw);
-        if (done_begin >= 0) {
-            store_state<C>(state, scratch, layout.rows);
-            finish_segment<C>(p, plan, team, layout, done_begin, position, done);
-            if (done_begin == plan.begin) {
-                first_open = done;
-            } else if (done.shares.count > 0) {
-                last_open = done;
-            }
-        }
-        if (!more) break;
+    // Every piece of code below exists once: instruction fetch is what short launches wait for.
+    for (int position = plan.begin;;) {
+        const Sequence sequence = layout.sequences.load(p, unit.sequence);
         const int segment_end = min(plan.end, unit.end);
         const Visibility visibility = make_visibility(p, sequence);
-        begin_segment<C>(p, unit, raw, state);
+        OutputScales scales;
+        begin_segment<C>(p, unit, sequence, state, scales);
 #pragma unroll 1
         for (; n < queue.count() && queue.position(n) < segment_end; ++n) {
             const int first_key = (sequence.first_tile + queue.position(n) - unit.begin) * QF_DECODE_TILE;
@@ -597,12 +602,14 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
             if (n + p.stages < queue.count()) start_copy<C>(p, queue, n + p.stages, buffer, barrier, policy);
             if (++stage == p.stages) stage = 0, parity ^= 1;
         }
-        done = {unit, sequence, raw.out, {0, 0}};
-        done_begin = position;
+        store_state<C>(state, scratch, layout.rows);
+        finish_segment<C>(p, plan, team, layout, unit, sequence, scales, position, segment_end,
+                          handovers[team.index][position == plan.begin ? 0 : 1]);
         position = segment_end;
+        if (position >= plan.end) break;
         unit = plan.unit_after(p, layout.sequences, unit, team.index);
     }
-    hand_over<C>(p, team, layout, first_open, last_open);
+    hand_over<C>(p, team, layout, handovers[team.index]);
 }
 
 } // namespace qfuse::decode

@@ -98,6 +98,7 @@ inline qf_decode_params make_params(const qf_decode_problem &problem, const qf_d
     p.kv_heads = problem.kv_heads;
     p.group = problem.group;
     p.q_tokens = problem.q_tokens;
+    p.max_kv_len = static_cast<int32_t>(problem.max_kv_len);
     p.rows = problem.q_tokens * problem.group;
     p.group_magic = ((1 << 20) + problem.group - 1) / problem.group;
     p.row_blocks = choice.row_blocks;
@@ -108,7 +109,7 @@ inline qf_decode_params make_params(const qf_decode_problem &problem, const qf_d
     p.out_dtype = problem.out_dtype;
     p.via = QF_DECODE_NONE;
     p.stages = choice.stages;
-    p.tiles_a_warp = 1;
+    p.tiles_a_cta_shift = 3;
     return p;
 }
 

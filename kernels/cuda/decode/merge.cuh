@@ -54,11 +54,13 @@ struct SharedLayout {
     float *scratch_base;
     int rows; // of a unit
     int scratch_floats;
+    int partial_floats;
     uint32_t *flags; // two words a warp
 
     __device__ __forceinline__ SharedLayout(uint8_t *shared, const qf_decode_params &p) {
         rows = qf_decode_unit_rows(p.rows, C::kRowTiles);
         scratch_floats = qf_decode_scratch_floats(rows, C::kHeadDim);
+        partial_floats = qf_decode_partial_floats(rows, C::kHeadDim);
         scratch_base = reinterpret_cast<float *>(shared + C::kWarps * p.stages * C::kStageBytes);
         flags = reinterpret_cast<uint32_t *>(scratch_base + C::kWarps * scratch_floats);
         int *words = reinterpret_cast<int *>(flags + 2 * C::kWarps);
@@ -92,10 +94,11 @@ struct Partial {
 // Workspace slots: CTA c stores its first segment in slot 2c and a last segment that goes on in CTA c + 1 in 2c + 1;
 // group results of a two-level merge follow after 2 * grid slots, at the slot of the group's first share.
 template <class C>
-__device__ __forceinline__ Partial partial_at(const qf_decode_params &p, int slot, int head_of_bundle, int rows) {
+__device__ __forceinline__ Partial partial_at(const qf_decode_params &p, const SharedLayout<C> &layout, int slot,
+                                              int head_of_bundle) {
     // At most 2^31 floats, so 32-bit arithmetic is enough.
     const unsigned index = slot * C::kWarps + head_of_bundle;
-    return {p.partials + index * qf_decode_partial_floats(rows, C::kHeadDim), rows, C::kHeadDim};
+    return {p.partials + index * static_cast<unsigned>(layout.partial_floats), layout.rows, C::kHeadDim};
 }
 
 __device__ __forceinline__ float round_via(float x, int via) {
@@ -141,6 +144,11 @@ __device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t 
 struct OutputScales {
     float v, out;
 };
+
+__device__ __forceinline__ OutputScales load_output_scales(const qf_decode_params &p, int kv_head) {
+    return {p.v_scale != nullptr ? p.v_scale[kv_head * p.v_scale_stride] : 1.0f,
+            p.out_scale != nullptr ? p.out_scale[kv_head * p.out_scale_stride] : 1.0f};
+}
 
 // The complete result of four elements of a row: sink, normalisation, scales, one rounding.
 __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
@@ -201,7 +209,7 @@ __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Te
                                              Emit emit) {
     constexpr int kVectors = C::kHeadDim / 4 < 32 ? C::kHeadDim / 4 : 32; // float4 of a panel
     constexpr int kPanels = C::kHeadDim / 4 / kVectors;
-    constexpr int kAhead = 8;
+    constexpr int kAhead = 16;
     const int lane = threadIdx.x & 31;
     const int tasks = layout.rows * kPanels;
     int split_shift = 0; // 2^split_shift warps divide a task's shares
@@ -217,8 +225,7 @@ __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Te
         float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (busy) {
             if (lane < count) {
-                const Partial mine =
-                    partial_at<C>(p, slot_base + shares.slot(start + lane * step), team.index, layout.rows);
+                const Partial mine = partial_at<C>(p, layout, slot_base + shares.slot(start + lane * step), team.index);
                 reference = __ldcg(mine.reference(row));
                 sum = __ldcg(mine.sum(row));
             }
@@ -229,8 +236,8 @@ __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Te
                 for (int k = 0; k < kAhead; ++k) {
                     v[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (i + k * split < count) {
-                        const Partial source = partial_at<C>(p, slot_base + shares.slot(start + (i + k * split) * step),
-                                                             team.index, layout.rows);
+                        const Partial source = partial_at<C>(
+                            p, layout, slot_base + shares.slot(start + (i + k * split) * step), team.index);
                         v[k] = __ldcg(reinterpret_cast<const float4 *>(source.output(row, d)));
                     }
                 }
@@ -279,18 +286,20 @@ struct Handover {
 };
 
 // Whole team, after every warp has stored its state to its scratch: writes the unit's output, or this CTA's share of
-// it and then fills in `segment.shares`. [begin, end) are the positions of the segment.
+// it and then a note in `open`. [begin, end) are the positions of the segment.
 template <class C>
 __device__ __forceinline__ void finish_segment(const qf_decode_params &p, const WorkPlan<C> &plan, const Team &team,
-                                               const SharedLayout<C> &layout, int begin, int end, Handover &segment) {
-    const Unit &unit = segment.unit;
+                                               const SharedLayout<C> &layout, const Unit &unit,
+                                               const Sequence &sequence, const OutputScales &scales, int begin, int end,
+                                               Handover &open) {
     const bool whole = begin == unit.begin && end == unit.end;
     Partial own = {};
     if (!whole) {
-        Shares &shares = segment.shares;
+        Shares shares;
         shares.first = plan.owner(unit.begin);
         shares.count = plan.owner(unit.end - 1) - shares.first + 1;
-        own = partial_at<C>(p, shares.slot(static_cast<int>(blockIdx.x) - shares.first), team.index, layout.rows);
+        own = partial_at<C>(p, layout, shares.slot(static_cast<int>(blockIdx.x) - shares.first), team.index);
+        if (team.thread() == 0) open = {unit, sequence, scales, shares};
     }
     team.sync();
 #pragma unroll 1
@@ -313,7 +322,7 @@ __device__ __forceinline__ void finish_segment(const qf_decode_params &p, const 
             add_scaled(o, factor, *reinterpret_cast<const float4 *>(&scratch.output(row, d)));
         }
         if (whole) {
-            finish_row(p, unit, segment.sequence, segment.scales, row, d, reference, sum, o);
+            finish_row(p, unit, sequence, scales, row, d, reference, sum, o);
         } else {
             store_partial(own, row, d, reference, sum, o);
         }
@@ -343,9 +352,12 @@ __device__ __forceinline__ uint32_t *ticket_at(const qf_decode_params &p, int sl
 // Counts one share in; true for the one that completes `count`, which then sees all that the others wrote before.
 // The ticket wraps to zero by itself.
 __device__ __forceinline__ bool take_ticket(uint32_t *ticket, int count) {
-    __threadfence();
-    const uint32_t before = atomicInc(ticket, count - 1);
-    __threadfence();
+    uint32_t before;
+    asm volatile("fence.acq_rel.gpu;\n"
+                 "atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(ticket), "r"(count - 1)
+                 : "memory");
     return before == static_cast<uint32_t>(count - 1);
 }
 
@@ -353,14 +365,15 @@ __device__ __forceinline__ bool take_ticket(uint32_t *ticket, int count) {
 // is the last to arrive. Delayed to here so that no round trip to memory interrupts the stream of tiles.
 template <class C>
 __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
-                                          const Handover &first, const Handover &last) {
-    if (first.shares.count == 0 && last.shares.count == 0) return; // the same for the whole CTA
+                                          const Handover (&opens)[2]) {
+    // The last barrier of finish_segment made both notes visible; the same outcome for the whole CTA.
+    if (opens[0].shares.count == 0 && opens[1].shares.count == 0) return;
     uint32_t *flags = layout.flags + 2 * team.index;
     team.sync(); // all partials of the team are written
     if (team.warp == 0) {
         const int lane = threadIdx.x & 31;
-        if (lane < 2 && (lane == 0 ? first : last).shares.count > 0) {
-            const Shares shares = lane == 0 ? first.shares : last.shares;
+        if (lane < 2 && opens[lane].shares.count > 0) {
+            const Shares shares = opens[lane].shares;
             const Grouping grouping(shares);
             flags[lane] = take_ticket(ticket_at<C>(p, shares.slot(grouping.start), team.index), grouping.size);
         }
@@ -369,9 +382,10 @@ __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team 
     const int groups_base = 2 * gridDim.x;
 #pragma unroll 1
     for (int i = 0; i < 2; ++i) {
-        const Handover open = i == 0 ? first : last;
+        const Handover &open = opens[i];
         if (open.shares.count == 0) continue;
-        const Grouping grouping(open.shares);
+        const Shares shares = open.shares;
+        const Grouping grouping(shares);
         // Level 0 merges the CTA's group of shares, level 1 the groups.
         int level = grouping.groups == 1 ? 1 : 0;
         bool complete = flags[i] != 0;
@@ -384,8 +398,8 @@ __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team 
                                 if (level == 1) {
                                     finish_row(p, open.unit, open.sequence, open.scales, row, d, reference, sum, o);
                                 } else {
-                                    store_partial(partial_at<C>(p, group_slot, team.index, layout.rows), row, d,
-                                                  reference, sum, o);
+                                    store_partial(partial_at<C>(p, layout, group_slot, team.index), row, d, reference,
+                                                  sum, o);
                                 }
                             });
             team.sync();

@@ -81,22 +81,22 @@ typedef struct qf_decode_params {
     int32_t causal;      // 1: token t sees keys up to its own position; 0: every token sees all keys
     int32_t batch;
     int32_t kv_heads;
-    int32_t group;        // query heads per KV head
-    int32_t q_tokens;     // tokens of a sequence; with q_start the largest count
-    int32_t page_shift;   // log2 of the page size
-    int32_t max_kv_len;   // block table width * page size; longer seq_lens are clamped to it
-    int32_t rows;         // q_tokens * group
-    int32_t group_magic;  // ceil(2^20 / group): divides rows by group with a multiplication
-    int32_t row_blocks;   // units that share a KV head's keys: rows / (8 * row tiles), rounded up
-    int32_t bundle_shift; // log2 of the widest allowed bundle of KV heads
-    int32_t active[4];    // most CTAs to divide among, for bundles of 1, 2, 4, 8 heads (qf_decode_active)
-    int32_t q_dtype;      // enum qf_decode_dtype
-    int32_t out_dtype;    //
-    int32_t out_mode;     // enum qf_decode_out_mode
-    int32_t via;          // enum qf_decode_dtype: BF16, F16 or NONE
-    int32_t stages;       // ring depth of each warp
-    int32_t fixed_bundle; // 1: bundle_shift is used as it is; 0: the device may choose a narrower one
-    int32_t tiles_a_warp; // a CTA joins only when there are so many tiles for each of its warps
+    int32_t group;             // query heads per KV head
+    int32_t q_tokens;          // tokens of a sequence; with q_start the largest count
+    int32_t page_shift;        // log2 of the page size
+    int32_t max_kv_len;        // block table width * page size; longer seq_lens are clamped to it
+    int32_t rows;              // q_tokens * group
+    int32_t group_magic;       // ceil(2^20 / group): divides rows by group with a multiplication
+    int32_t row_blocks;        // units that share a KV head's keys: rows / (8 * row tiles), rounded up
+    int32_t bundle_shift;      // log2 of the widest allowed bundle of KV heads
+    int32_t active[4];         // most CTAs to divide among, for bundles of 1, 2, 4, 8 heads (qf_decode_active)
+    int32_t q_dtype;           // enum qf_decode_dtype
+    int32_t out_dtype;         //
+    int32_t out_mode;          // enum qf_decode_out_mode
+    int32_t via;               // enum qf_decode_dtype: BF16, F16 or NONE
+    int32_t stages;            // ring depth of each warp
+    int32_t fixed_bundle;      // 1: bundle_shift is used as it is; 0: the device may choose a narrower one
+    int32_t tiles_a_cta_shift; // a CTA joins only when there are 2^this tiles for each
 } qf_decode_params;
 
 #endif

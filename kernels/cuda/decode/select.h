@@ -15,6 +15,9 @@
 // Shared memory of one CTA on sm_90, less what the kernel holds statically and the system keeps.
 #define QF_DECODE_SHARED_LIMIT (227 * 1024 - 2048)
 
+// The same when two CTAs share a multiprocessor.
+#define QF_DECODE_PAIRED_LIMIT (113 * 1024 - 2048)
+
 // What a launch looks like before any pointer is known.
 typedef struct qf_decode_problem {
     int kv_dtype; // enum qf_decode_dtype: E4M3, E5M2 or BF16
@@ -26,6 +29,7 @@ typedef struct qf_decode_problem {
     int q_tokens; // most tokens of a sequence
     int batch;
     int page_size;
+    int64_t max_kv_len; // no sequence is longer: block table width * page size
 } qf_decode_problem;
 
 typedef struct qf_decode_choice {
@@ -100,20 +104,30 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
     choice.box_bytes = row_bytes < 128 ? row_bytes : 128;
     choice.ctas = ctas;
     choice.row_blocks = (rows + 8 * choice.row_tiles - 1) / (8 * choice.row_tiles);
+    // The narrowest bundle that gives a CTA no more than one unit of equal sequences (few ends of units), at least two
+    // heads where units then still need no more than about six shares: an NHD cache likes neighbouring heads together.
     choice.bundle_shift = 0;
     while ((2 << choice.bundle_shift) <= warps && problem->kv_heads % (2 << choice.bundle_shift) == 0) {
+        const int64_t units = (int64_t)problem->batch * (problem->kv_heads >> choice.bundle_shift) * choice.row_blocks;
+        if (units <= ctas && (choice.bundle_shift >= 1 || units < 48)) break;
         choice.bundle_shift += 1;
     }
     for (int shift = 0; shift < 4; ++shift) {
         const int64_t units = (int64_t)problem->batch * (problem->kv_heads >> shift) * choice.row_blocks;
         choice.active[shift] = qf_decode_active(units < 1 ? 1 : units, ctas);
     }
-    // As deep as about 128 KiB in flight, within what fits.
+    // Two stages, small enough for two CTAs a multiprocessor, where a launch is short, so that a dependent launch can
+    // set itself up early; else about 96 KiB in flight, which streams best.
+    const size_t stage = (size_t)warps * 2 * QF_DECODE_TILE * (size_t)row_bytes;
+    const double most_bytes = 2.0 * problem->batch * problem->max_kv_len * problem->kv_heads * row_bytes;
+    const int paired =
+        qf_decode_residency(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles) > 1 &&
+        most_bytes < 400e6;
+    const size_t limit = paired ? QF_DECODE_PAIRED_LIMIT : QF_DECODE_SHARED_LIMIT;
     choice.stages = QF_DECODE_MAX_STAGES;
-    while (choice.stages > 2 &&
-           ((size_t)warps * (size_t)choice.stages * 2 * QF_DECODE_TILE * (size_t)row_bytes > 128 * 1024 ||
-            qf_decode_shared_bytes(problem->kv_dtype, problem->head_dim, choice.row_tiles, rows, problem->batch,
-                                   choice.stages) > QF_DECODE_SHARED_LIMIT)) {
+    while (choice.stages > 2 && ((size_t)choice.stages * stage > 128 * 1024 - 1 ||
+                                 qf_decode_shared_bytes(problem->kv_dtype, problem->head_dim, choice.row_tiles, rows,
+                                                        problem->batch, choice.stages) > limit)) {
         choice.stages -= 1;
     }
     choice.shared_bytes = qf_decode_shared_bytes(problem->kv_dtype, problem->head_dim, choice.row_tiles, rows,

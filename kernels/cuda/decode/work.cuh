@@ -124,11 +124,11 @@ struct WorkPlan {
                 --bundle_shift;
             }
         }
-        slices_shift = (C::kWarps == 8 ? 3 : 2) - bundle_shift;
+        slices_shift = C::kWarpsShift - bundle_shift;
         slices = 1 << slices_shift;
         units = units_for(p, bundle_shift);
         const unsigned total = tiles * units;
-        active = min(p.active[bundle_shift], max(total / static_cast<unsigned>(slices * p.tiles_a_warp), 1));
+        active = min(p.active[bundle_shift], max(static_cast<int>(total >> p.tiles_a_cta_shift), 1));
         quotient = total / static_cast<unsigned>(active);
         remainder = total - quotient * active;
         begin = share_begin(blockIdx.x);

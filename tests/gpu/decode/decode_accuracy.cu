@@ -93,7 +93,7 @@ struct Case {
     std::vector<int> token_counts; // ragged queries through q_start
     int q_padding = 0;             // elements between tokens of q and out
     int tail_exponent = 0;         // Fill::kTail: every other probability is 2^-this of the first
-    int bundle = 0, ctas = 0, stages = 0, tiles_a_warp = 1;
+    int bundle = 0, ctas = 0, stages = 0, tiles_a_cta = 0;
     bool odd_strides = false; // garbage strides in dimensions of one element
     bool emulate = false;     // also compare with the e4m3-P emulation
     double tolerance = 0.0;   // relative RMSE; 0 = by the output's type
@@ -177,7 +177,6 @@ Setup::Setup(const Case &the_case, uint8_t poison) : c(the_case), problem(the_ca
         std::_Exit(3);
     }
     ctas = c.ctas > 0 ? c.ctas : g_ctas;
-    choice = qf_decode_choose(&problem, ctas);
     q_heads = problem.kv_heads * problem.group;
     tokens = problem.batch * problem.q_tokens;
     if (!c.token_counts.empty()) {
@@ -188,6 +187,8 @@ Setup::Setup(const Case &the_case, uint8_t poison) : c(the_case), problem(the_ca
     const int page = problem.page_size, dim = problem.head_dim;
     table_width = 1;
     for (int length : lengths) table_width = std::max(table_width, (length + page - 1) / page);
+    problem.max_kv_len = static_cast<int64_t>(table_width) * page;
+    choice = qf_decode_choose(&problem, ctas);
     // Pages in random order, with unused ones between; table entries past a sequence point at poison.
     pages = 3;
     for (int length : lengths) pages += (length + page - 1) / page;
@@ -320,14 +321,14 @@ Setup::Setup(const Case &the_case, uint8_t poison) : c(the_case), problem(the_ca
     p.k_scale_stride = p.v_scale_stride = p.out_scale_stride = c.head_scales ? 1 : 0;
     p.q_scale_head_stride = 1, p.q_scale_token_stride = q_heads;
     p.block_table = d_table.data, p.seq_lens = d_lengths.data, p.q_start = d_q_start.data;
-    p.block_table_stride = table_width, p.max_kv_len = table_width * page;
+    p.block_table_stride = table_width;
     p.partials = d_partials.data, p.tickets = d_tickets.data;
     p.q_token_stride = p.out_token_stride = static_cast<int64_t>(row_elements());
     p.softmax_scale = c.softmax_scale != 0.0f ? c.softmax_scale : 1.0f / std::sqrt(static_cast<float>(dim));
     p.softcap = c.softcap, p.window_left = c.window, p.causal = c.causal;
     p.out_mode = c.out_mode, p.via = c.via;
     if (c.bundle > 0) force_bundle(&p, c.bundle);
-    p.tiles_a_warp = c.tiles_a_warp;
+    if (c.tiles_a_cta > 0) p.tiles_a_cta_shift = c.tiles_a_cta;
     if (c.stages > 0) p.stages = c.stages;
 }
 
@@ -597,12 +598,12 @@ void test_shapes() {
         c.name = "stages " + std::to_string(stages);
         test(c);
     }
-    for (int tiles : {1, 2, 4}) {
+    for (int tiles : {1, 2, 3, 5}) {
         for (int rows : {1, 8}) {
             Case c;
-            c.problem.kv_heads = 1, c.problem.group = rows, c.tiles_a_warp = tiles;
+            c.problem.kv_heads = 1, c.problem.group = rows, c.tiles_a_cta = tiles;
             c.lengths = {40000};
-            c.name = "two-level merge rows " + std::to_string(rows) + " tiles a warp " + std::to_string(tiles);
+            c.name = "two-level merge rows " + std::to_string(rows) + " log2 tiles a CTA " + std::to_string(tiles);
             test(c);
         }
     }
