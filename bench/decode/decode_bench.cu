@@ -6,7 +6,8 @@
 //   sections: main (32/8 and 8/1, NHD), wide (64/8), hnd, page16, types, dims, ceiling; none = all
 //   values:   bundle, stages, tiles (log2 of the least a CTA), ctas (0 = the kernel's own choice), promotion (0, 64,
 //   128, 256 bytes),
-//             dependent (0 or 1), cell (substring of a cell's name), small (0 skips the runs with a kernel between)
+//             dependent (0 or 1), cell (substring of a cell's name), small (0 skips the runs with a kernel between),
+//             cluster (log2 of the largest cluster, 0 = none)
 //
 // Method: random K, V and q; a graph of max(20, copies) launches, each on its own pages and table, with enough copies
 // to exceed the L2 cache (180 MB); one warm-up replay, nine timed, median. Everything a launch needs is inside. The
@@ -40,7 +41,7 @@ constexpr size_t kPoolBytes = size_t{3} << 30;
 constexpr double kRotateBytes = 180e6;
 
 struct Options {
-    int bundle = 0, stages = 0, tiles = 0, ctas = 0, promotion = 128, dependent = 1, small = 1;
+    int bundle = 0, stages = 0, tiles = 0, ctas = 0, promotion = 128, dependent = 1, small = 1, cluster = 4;
     std::string cell;
     std::vector<std::string> sections;
 } g_options;
@@ -204,7 +205,7 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
     if (pages > pool_pages) return;
     problem.max_kv_len = static_cast<int64_t>(width) * problem.page_size;
     const int ctas = g_options.ctas > 0 ? g_options.ctas : g_multiprocessors;
-    const qf_decode_choice choice = qf_decode_choose(&problem, ctas);
+    const qf_decode_choice choice = qf_decode_choose(&problem, ctas, g_options.cluster);
     qf_decode_params p = make_params(problem, choice);
     const double kv_bytes = 2.0 * static_cast<double>(keys) * row * problem.kv_heads;
     const int copies = static_cast<int>(
@@ -270,7 +271,7 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
         cudaGraph_t graph;
         cudaGraphExec_t exec;
         p.block_table = d_table;
-        CHECK(launch(problem, choice, p, ctas, false, g_stream));
+        CHECK(launch(problem, choice, p, false, g_stream));
         CHECK(cudaStreamSynchronize(g_stream));
         CHECK(cudaStreamBeginCapture(g_stream, cudaStreamCaptureModeGlobal));
         for (int i = 0; i < launches; ++i) {
@@ -279,7 +280,7 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
                 small_kernel<<<(pairs + 255) / 256, 256, 0, g_stream>>>(d_small_in, d_small_out, pairs);
             }
             p.block_table = d_table + table_entries * (i % copies);
-            CHECK(launch(problem, choice, p, ctas, g_options.dependent != 0, g_stream));
+            CHECK(launch(problem, choice, p, g_options.dependent != 0, g_stream));
         }
         CHECK(cudaStreamEndCapture(g_stream, &graph));
         CHECK(cudaGraphInstantiate(&exec, graph, 0));
@@ -415,7 +416,7 @@ void parse(int argc, char **argv) {
         {"--bundle=", &g_options.bundle},       {"--stages=", &g_options.stages},
         {"--tiles=", &g_options.tiles},         {"--ctas=", &g_options.ctas},
         {"--promotion=", &g_options.promotion}, {"--dependent=", &g_options.dependent},
-        {"--small=", &g_options.small}};
+        {"--small=", &g_options.small}, {"--cluster=", &g_options.cluster}};
     for (int i = 1; i < argc; ++i) {
         const std::string argument = argv[i];
         bool known = argument.rfind("--", 0) != 0;

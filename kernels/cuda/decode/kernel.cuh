@@ -556,7 +556,6 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     if (lane < p.stages) barrier_init(warp_barriers + 8 * lane, 1);
     barrier_init_fence();
     warm_parameters(p);
-    if (threadIdx.x < 16) handovers[threadIdx.x >> 1][threadIdx.x & 1].shares.count = 0;
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&p.k_map);
         tensor_map_prefetch(&p.v_map);
@@ -567,11 +566,12 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     prefetch_table(p);
 
     const SharedLayout<C> layout(shared, p);
-    const WorkPlan<C> plan(p, layout.sequences, plan_shared);
-    if (plan.begin >= plan.end) return;
+    WorkPlan<C> plan(p, layout.sequences, plan_shared);
+    if (plan.idle) return;
 
-    const Team team(plan.slices_shift, warp);
-    Unit unit = plan.unit_at(p, layout.sequences, plan.begin, team.index);
+    const Team team(plan.bundle_shift, plan.slices_shift, warp);
+    if (team.thread() == 0) handovers[team.index][0].shares.count = handovers[team.index][1].shares.count = 0;
+    Unit unit = plan.first_unit(p, layout.sequences, team.index);
     TileQueue<C> queue(p, plan, layout.sequences, team, unit);
     const uint64_t policy = p.row_blocks > 1 ? kEvictNormal : kEvictFirst;
 #pragma unroll 1
@@ -588,6 +588,9 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
         const Sequence sequence = layout.sequences.load(p, unit.sequence);
         const int segment_end = min(plan.end, unit.end);
         const Visibility visibility = make_visibility(p, sequence);
+        const bool whole = position == unit.begin && segment_end == unit.end;
+        Shares shares = {};
+        if (!whole && !plan.clustered) shares = plan_shares(plan, unit); // while the first tiles travel
         OutputScales scales;
         begin_segment<C>(p, unit, sequence, state, scales);
 #pragma unroll 1
@@ -603,7 +606,13 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
             if (++stage == p.stages) stage = 0, parity ^= 1;
         }
         store_state<C>(state, scratch, layout.rows);
-        finish_segment<C>(p, plan, team, layout, unit, sequence, scales, position, segment_end,
+        if (plan.clustered) {
+            // One segment a CTA. The ring is free: all copies have arrived and been used.
+            const Scratch own = {reinterpret_cast<float *>(shared), layout.rows, scratch.pitch};
+            finish_in_cluster<C>(p, team, layout, own, unit, sequence, scales);
+            return;
+        }
+        finish_segment<C>(p, team, layout, unit, sequence, scales, shares,
                           handovers[team.index][position == plan.begin ? 0 : 1]);
         position = segment_end;
         if (position >= plan.end) break;

@@ -103,6 +103,8 @@ inline qf_decode_params make_params(const qf_decode_problem &problem, const qf_d
     p.group_magic = ((1 << 20) + problem.group - 1) / problem.group;
     p.row_blocks = choice.row_blocks;
     p.bundle_shift = choice.bundle_shift;
+    p.cluster_shift = choice.cluster_shift;
+    p.cluster_tiles = choice.cluster_tiles;
     for (int i = 0; i < 4; ++i) p.active[i] = choice.active[i];
     while ((1 << p.page_shift) < problem.page_size) ++p.page_shift;
     p.q_dtype = problem.q_dtype;
@@ -121,7 +123,7 @@ inline void force_bundle(qf_decode_params *p, int bundle) {
 
 // Enqueues one launch. `dependent` allows it to start while its predecessor in the stream still runs.
 inline cudaError_t launch(const qf_decode_problem &problem, const qf_decode_choice &choice, const qf_decode_params &p,
-                          int ctas, bool dependent, cudaStream_t stream) {
+                          bool dependent, cudaStream_t stream) {
     const void *kernel = find_kernel(problem, choice.row_tiles);
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
     const size_t shared =
@@ -130,15 +132,22 @@ inline cudaError_t launch(const qf_decode_problem &problem, const qf_decode_choi
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
     if (error != cudaSuccess) return error;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(ctas);
+    config.gridDim = dim3(choice.ctas);
     config.blockDim = dim3(choice.threads);
     config.dynamicSmemBytes = shared;
     config.stream = stream;
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = dependent ? 1 : 0;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
+    cudaLaunchAttribute attributes[2];
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = dependent ? 1 : 0;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = 1u << choice.cluster_shift;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    config.attrs = attributes;
+    config.numAttrs = choice.cluster_shift > 0 ? 2 : 1;
+    if (choice.cluster_shift > 3) {
+        error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+        if (error != cudaSuccess) return error;
+    }
     void *arguments[] = {const_cast<qf_decode_params *>(&p)};
     return cudaLaunchKernelExC(&config, kernel, arguments);
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "../common/barrier.cuh"
+#include "../common/cluster.cuh"
 #include "../common/convert.cuh"
 #include "config.h"
 #include "params.h"
@@ -285,49 +286,107 @@ struct Handover {
     Shares shares; // count 0: nothing to hand over
 };
 
-// Whole team, after every warp has stored its state to its scratch: writes the unit's output, or this CTA's share of
-// it and then a note in `open`. [begin, end) are the positions of the segment.
+// The CTAs that share a unit of which this CTA has a part.
 template <class C>
-__device__ __forceinline__ void finish_segment(const qf_decode_params &p, const WorkPlan<C> &plan, const Team &team,
-                                               const SharedLayout<C> &layout, const Unit &unit,
-                                               const Sequence &sequence, const OutputScales &scales, int begin, int end,
-                                               Handover &open) {
-    const bool whole = begin == unit.begin && end == unit.end;
-    Partial own = {};
-    if (!whole) {
-        Shares shares;
-        shares.first = plan.owner(unit.begin);
-        shares.count = plan.owner(unit.end - 1) - shares.first + 1;
-        own = partial_at<C>(p, layout, shares.slot(static_cast<int>(blockIdx.x) - shares.first), team.index);
-        if (team.thread() == 0) open = {unit, sequence, scales, shares};
-    }
+__device__ __forceinline__ Shares plan_shares(const WorkPlan<C> &plan, const Unit &unit) {
+    const int first = plan.owner(unit.begin);
+    return {first, plan.owner(unit.end - 1) - first + 1};
+}
+
+// Adds the states that the warps of a team have stored to their scratch, and hands each four elements of a row to
+// `emit(row, d, reference, sum, o)`. Whole team.
+template <class C, class Emit>
+__device__ __forceinline__ void merge_team(const Team &team, const SharedLayout<C> &layout, Emit emit) {
     team.sync();
 #pragma unroll 1
     for (int item = team.thread(); item < layout.rows * (C::kHeadDim / 4); item += team.threads()) {
         const int row = item / (C::kHeadDim / 4), d = item % (C::kHeadDim / 4) * 4;
+        const Scratch base = layout.scratch(team.index << (C::kWarpsShift - team.bundle_shift));
         float references[C::kWarps], reference = kNoReference, sum = 0.0f;
 #pragma unroll
         for (int w = 0; w < C::kWarps; ++w) {
             references[w] = kNoReference;
-            if (w < team.warps) references[w] = layout.scratch(team.index * team.warps + w).reference(row);
+            if (w < team.warps) references[w] = base.base[w * layout.scratch_floats + base.rows * base.pitch + row];
             reference = fmaxf(reference, references[w]);
         }
         float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
         for (int w = 0; w < C::kWarps; ++w) {
             if (w >= team.warps) continue;
-            const Scratch scratch = layout.scratch(team.index * team.warps + w);
+            const float *state = base.base + w * layout.scratch_floats;
             const float factor = exp2_approximate(references[w] - reference);
-            sum = fmaf(factor, scratch.sum(row), sum);
-            add_scaled(o, factor, *reinterpret_cast<const float4 *>(&scratch.output(row, d)));
+            sum = fmaf(factor, state[base.rows * base.pitch + base.rows + row], sum);
+            add_scaled(o, factor, *reinterpret_cast<const float4 *>(state + row * base.pitch + d));
         }
+        emit(row, d, reference, sum, o);
+    }
+}
+
+// Whole team, after every warp has stored its state to its scratch: writes the unit's output, or, with `shares`, this
+// CTA's share of it and a note in `open`.
+template <class C>
+__device__ __forceinline__ void
+finish_segment(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout, const Unit &unit,
+               const Sequence &sequence, const OutputScales &scales, const Shares &shares, Handover &open) {
+    const bool whole = shares.count == 0;
+    Partial own = {};
+    if (!whole) {
+        own = partial_at<C>(p, layout, shares.slot(static_cast<int>(blockIdx.x) - shares.first), team.index);
+        if (team.thread() == 0) open = {unit, sequence, scales, shares};
+    }
+    merge_team<C>(team, layout, [&](int row, int d, float reference, float sum, float4 o) {
         if (whole) {
             finish_row(p, unit, sequence, scales, row, d, reference, sum, o);
         } else {
             store_partial(own, row, d, reference, sum, o);
         }
-    }
+    });
     team.sync(); // scratch may be written again
+}
+
+// The same for a unit that lies in one cluster, a share in each CTA: merges through the CTAs' shared memory, in order
+// of rank, each CTA a part of the elements. `own` is this CTA's place for its share, at the same address in all.
+// Whole cluster; the one team of a CTA is the CTA.
+template <class C>
+__device__ __forceinline__ void finish_in_cluster(const qf_decode_params &p, const Team &team,
+                                                  const SharedLayout<C> &layout, const Scratch &own, const Unit &unit,
+                                                  const Sequence &sequence, const OutputScales &scales) {
+    merge_team<C>(team, layout, [&](int row, int d, float reference, float sum, float4 o) {
+        *reinterpret_cast<float4 *>(&own.output(row, d)) = o;
+        if (d == 0) own.reference(row) = reference, own.sum(row) = sum;
+    });
+    cluster_sync();
+    const int size = 1 << p.cluster_shift, rank = blockIdx.x & (size - 1);
+    const int items = layout.rows * (C::kHeadDim / 4), each = (items + size - 1) >> p.cluster_shift;
+    const int last = min(rank * each + each, items);
+#pragma unroll 1
+    for (int item = rank * each + static_cast<int>(threadIdx.x); item < last; item += C::kThreads) {
+        const int row = item / (C::kHeadDim / 4), d = item % (C::kHeadDim / 4) * 4;
+        const uint32_t output = shared_address(&own.output(row, d)), reference_at = shared_address(&own.reference(row));
+        const uint32_t sum_at = shared_address(&own.sum(row));
+        constexpr int kLargest = 16; // CTAs of a cluster
+        float references[kLargest], sums[kLargest], reference = kNoReference, sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kLargest; ++i) {
+            references[i] = kNoReference, sums[i] = 0.0f;
+            if (i < size) {
+                references[i] = load_cluster(cluster_address(reference_at, i));
+                sums[i] = load_cluster(cluster_address(sum_at, i));
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < kLargest; ++i) reference = fmaxf(reference, references[i]);
+        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+        for (int i = 0; i < kLargest; ++i) {
+            if (i >= size) continue;
+            const float factor = exp2_approximate(references[i] - reference);
+            sum = fmaf(factor, sums[i], sum);
+            add_scaled(o, factor, load_cluster_4(cluster_address(output, i)));
+        }
+        finish_row(p, unit, sequence, scales, row, d, reference, sum, o);
+    }
+    cluster_sync(); // nobody leaves while others read its shared memory
 }
 
 // How a unit's shares are grouped: flat up to kFlatMerge, else groups of `fan`, both counts at most 32.

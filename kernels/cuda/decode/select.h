@@ -33,11 +33,13 @@ typedef struct qf_decode_problem {
 } qf_decode_problem;
 
 typedef struct qf_decode_choice {
-    int ctas;         // grid
-    int row_blocks;   // for qf_decode_params
-    int bundle_shift; //
-    int active[4];    //
-    int row_tiles;    // the kernel is qf_paged_decode_<kv>_d<head_dim>_r<row_tiles>
+    int ctas;          // grid
+    int row_blocks;    // for qf_decode_params
+    int bundle_shift;  //
+    int active[4];     //
+    int cluster_shift; //
+    int cluster_tiles; //
+    int row_tiles;     // the kernel is qf_paged_decode_<kv>_d<head_dim>_r<row_tiles>
     int threads;
     int stages;
     int box_bytes; // inner extent of the tensor maps' box, bytes; the swizzle has the same width (64 or 128)
@@ -93,8 +95,9 @@ static inline int qf_decode_active(int64_t units, int ctas) {
     return ctas;
 }
 
-// `ctas` is the grid: the number of multiprocessors, at most QF_DECODE_MAX_CTAS. Needs a problem that is not refused.
-static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem, int ctas) {
+// `largest_cluster_shift`: 4 where clusters of 16 can be resident, else 3; 0 for no clusters. `ctas` is the grid: the
+// number of multiprocessors, at most QF_DECODE_MAX_CTAS. Needs a problem that is not refused.
+static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem, int ctas, int largest_cluster_shift) {
     qf_decode_choice choice;
     const int rows = problem->group * problem->q_tokens;
     const int row_bytes = qf_decode_row_bytes(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim);
@@ -104,6 +107,13 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
     choice.box_bytes = row_bytes < 128 ? row_bytes : 128;
     choice.ctas = ctas;
     choice.row_blocks = (rows + 8 * choice.row_tiles - 1) / (8 * choice.row_tiles);
+    // Two stages, small enough for two CTAs a multiprocessor, where a launch is short, so that a dependent launch can
+    // set itself up early; else about 96 KiB in flight, which streams best.
+    const size_t stage = (size_t)warps * 2 * QF_DECODE_TILE * (size_t)row_bytes;
+    const double most_bytes = 2.0 * problem->batch * problem->max_kv_len * problem->kv_heads * row_bytes;
+    const int paired =
+        qf_decode_residency(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles) > 1 &&
+        most_bytes < 400e6;
     // The narrowest bundle that gives a CTA no more than one unit of equal sequences (few ends of units), at least two
     // heads where units then still need no more than about six shares: an NHD cache likes neighbouring heads together.
     choice.bundle_shift = 0;
@@ -112,17 +122,23 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
         if (units <= ctas && (choice.bundle_shift >= 1 || units < 48)) break;
         choice.bundle_shift += 1;
     }
+    // Short launches of few units: a cluster for each unit merges through shared memory, much faster than tickets.
+    // Where the clusters leave multiprocessors idle they serve only sequences so short that it does not matter.
+    choice.cluster_shift = choice.cluster_tiles = 0;
+    const int64_t narrow_units = (int64_t)problem->batch * problem->kv_heads * choice.row_blocks;
+    if (paired && narrow_units * 2 <= ctas) {
+        while (choice.cluster_shift < largest_cluster_shift && (narrow_units << (choice.cluster_shift + 1)) <= ctas) {
+            choice.cluster_shift += 1;
+        }
+        const int64_t used = narrow_units << choice.cluster_shift;
+        if (used * 16 < (int64_t)ctas * 15) choice.cluster_tiles = 4 * warps << choice.cluster_shift;
+        choice.ctas = ctas >> choice.cluster_shift << choice.cluster_shift;
+        choice.bundle_shift = 0;
+    }
     for (int shift = 0; shift < 4; ++shift) {
         const int64_t units = (int64_t)problem->batch * (problem->kv_heads >> shift) * choice.row_blocks;
-        choice.active[shift] = qf_decode_active(units < 1 ? 1 : units, ctas);
+        choice.active[shift] = qf_decode_active(units < 1 ? 1 : units, choice.ctas);
     }
-    // Two stages, small enough for two CTAs a multiprocessor, where a launch is short, so that a dependent launch can
-    // set itself up early; else about 96 KiB in flight, which streams best.
-    const size_t stage = (size_t)warps * 2 * QF_DECODE_TILE * (size_t)row_bytes;
-    const double most_bytes = 2.0 * problem->batch * problem->max_kv_len * problem->kv_heads * row_bytes;
-    const int paired =
-        qf_decode_residency(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles) > 1 &&
-        most_bytes < 400e6;
     const size_t limit = paired ? QF_DECODE_PAIRED_LIMIT : QF_DECODE_SHARED_LIMIT;
     choice.stages = QF_DECODE_MAX_STAGES;
     while (choice.stages > 2 && ((size_t)choice.stages * stage > 128 * 1024 - 1 ||

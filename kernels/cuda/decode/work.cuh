@@ -100,8 +100,16 @@ struct Sequences {
     }
 };
 
+// What a segment costs beyond its tiles (query, merge, output), in tiles of one head at the pace of memory.
+constexpr int kSegmentCost = 24;
+
 struct PlanShared {
     int warp_totals[32];
+    int warp_largest[32];
+};
+
+struct TileCounts {
+    int total, largest; // over the batch
 };
 
 template <class C>
@@ -112,27 +120,56 @@ struct WorkPlan {
     int units;               // units a sequence
     int active;              // CTAs with work
     int quotient, remainder; // the first `remainder` CTAs have quotient + 1 positions, the others quotient
+    bool clustered;          // each cluster holds one unit, each of its CTAs an equal share
+    bool idle;               // nothing to do for this CTA
     int begin, end;          // this CTA's share
 
-    // Whole CTA. Fills `sequences`; ends with a barrier.
+    // Whole CTA. Fills `sequences`. Every warp may read them afterwards.
     __device__ __forceinline__ WorkPlan(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
-        const int tiles = scan(p, sequences, shared);
+        const TileCounts tiles = p.batch <= 32 ? scan_in_warp(p, sequences) : scan_in_cta(p, sequences, shared);
         bundle_shift = p.bundle_shift;
         if (!p.fixed_bundle) {
             while (bundle_shift > 0 &&
-                   tiles * units_for(p, bundle_shift) < static_cast<int>(gridDim.x) * kTilesForBundle) {
+                   tiles.total * units_for(p, bundle_shift) < static_cast<int>(gridDim.x) * kTilesForBundle) {
                 --bundle_shift;
             }
         }
+        const bool uniform = tiles.largest * p.batch * 15 <= tiles.total * 16;
+        clustered = p.cluster_shift > 0 && uniform && bundle_shift == 0;
+        if (clustered && p.cluster_tiles > 0) clustered = tiles.largest <= p.cluster_tiles;
         slices_shift = C::kWarpsShift - bundle_shift;
         slices = 1 << slices_shift;
         units = units_for(p, bundle_shift);
-        const unsigned total = tiles * units;
+        idle = false;
+        if (clustered) {
+            idle = static_cast<int>(blockIdx.x >> p.cluster_shift) >= p.batch * units;
+            return; // begin and end follow from the unit, see clustered_unit
+        }
+        int extra = 0; // virtual tiles of a unit, which stand for what a segment costs
+        if (!uniform) {
+            extra = kSegmentCost >> bundle_shift;
+            add_extra(p, sequences, extra);
+        }
+        const unsigned total = (tiles.total + p.batch * extra) * units;
         active = min(p.active[bundle_shift], max(static_cast<int>(total >> p.tiles_a_cta_shift), 1));
         quotient = total / static_cast<unsigned>(active);
         remainder = total - quotient * active;
         begin = share_begin(blockIdx.x);
         end = static_cast<int>(blockIdx.x) < active ? share_begin(blockIdx.x + 1) : begin;
+        idle = begin >= end;
+    }
+
+    // The CTA's first unit; with clusters also its share, equal up to a tile and possibly empty.
+    __device__ __forceinline__ Unit first_unit(const qf_decode_params &p, const Sequences &sequences, int team) {
+        if (!clustered) return unit_at(p, sequences, begin, team);
+        const int number = blockIdx.x >> p.cluster_shift, rank = blockIdx.x & ((1 << p.cluster_shift) - 1);
+        const int sequence = p.batch == 1 ? 0 : static_cast<unsigned>(number) / static_cast<unsigned>(units);
+        const Unit unit = make_unit(p, sequences, sequence, number - sequence * units, team);
+        const int tiles = unit.end - unit.begin, each = tiles >> p.cluster_shift;
+        const int rest = tiles - (each << p.cluster_shift);
+        begin = unit.begin + rank * each + min(rank, rest);
+        end = begin + each + (rank < rest);
+        return unit;
     }
 
     __device__ __forceinline__ static int units_for(const qf_decode_params &p, int shift) {
@@ -186,41 +223,76 @@ struct WorkPlan {
     }
 
   private:
-    // Prefix sums of tiles over the batch; returns the total.
-    __device__ __forceinline__ int scan(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
+    __device__ __forceinline__ static void store(const Sequences &sequences, int b, const Sequence &s, int prefix) {
+        sequences.length[b] = s.length;
+        sequences.first_tile[b] = s.first_tile;
+        sequences.prefix[b] = prefix;
+    }
+
+    __device__ __forceinline__ static int inclusive_sum(int value) {
+        const int lane = threadIdx.x & 31;
+#pragma unroll
+        for (int distance = 1; distance < 32; distance <<= 1) {
+            const int other = __shfl_up_sync(~0u, value, distance);
+            if (lane >= distance) value += other;
+        }
+        return value;
+    }
+
+    // Up to 32 sequences, one a lane. Every warp computes and writes the same values, so that no warp waits for
+    // another.
+    __device__ __forceinline__ TileCounts scan_in_warp(const qf_decode_params &p, const Sequences &sequences) {
+        const int lane = threadIdx.x & 31;
+        Sequence s = {};
+        if (lane < p.batch) s = read_sequence(p, lane);
+        const int tiles = lane < p.batch ? tiles_of(s) : 0;
+        const int sum = p.batch == 1 ? tiles : inclusive_sum(tiles);
+        if (lane < p.batch) store(sequences, lane, s, sum - tiles);
+        const int total = __shfl_sync(~0u, sum, p.batch - 1);
+        if (lane == 0) sequences.prefix[p.batch] = total;
+        __syncwarp();
+        return {total, p.batch == 1 ? total : __reduce_max_sync(~0u, tiles)};
+    }
+
+    __device__ __forceinline__ TileCounts scan_in_cta(const qf_decode_params &p, const Sequences &sequences,
+                                                      PlanShared &shared) {
         const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
         const int each = (p.batch + C::kThreads - 1) / C::kThreads;
         const int first = min(thread * each, p.batch), last = min(first + each, p.batch);
-        int sum = 0;
+        int sum = 0, largest = 0;
 #pragma unroll 1
         for (int b = first; b < last; ++b) {
             const Sequence s = read_sequence(p, b);
             const int tiles = tiles_of(s);
-            sequences.length[b] = s.length;
-            sequences.first_tile[b] = s.first_tile;
-            sequences.prefix[b] = sum;
+            store(sequences, b, s, sum);
             sum += tiles;
+            largest = max(largest, tiles);
         }
-        int inclusive = sum;
-#pragma unroll
-        for (int distance = 1; distance < 32; distance <<= 1) {
-            const int other = __shfl_up_sync(~0u, inclusive, distance);
-            if (lane >= distance) inclusive += other;
-        }
-        if (lane == 31) shared.warp_totals[warp] = inclusive;
+        const int inclusive = inclusive_sum(sum);
+        largest = __reduce_max_sync(~0u, largest);
+        if (lane == 31) shared.warp_totals[warp] = inclusive, shared.warp_largest[warp] = largest;
         __syncthreads();
         int before = 0, all = 0;
 #pragma unroll
         for (int w = 0; w < C::kWarps; ++w) {
             if (w < warp) before += shared.warp_totals[w];
             all += shared.warp_totals[w];
+            largest = max(largest, shared.warp_largest[w]);
         }
         before += inclusive - sum;
 #pragma unroll 1
         for (int b = first; b < last; ++b) sequences.prefix[b] += before;
         if (thread == 0) sequences.prefix[p.batch] = all;
         __syncthreads();
-        return all;
+        return {all, largest};
+    }
+
+    // Gives each sequence's units `extra` virtual tiles. Whole CTA.
+    __device__ __forceinline__ static void add_extra(const qf_decode_params &p, const Sequences &sequences, int extra) {
+        __syncthreads();
+#pragma unroll 1
+        for (int b = threadIdx.x; b <= p.batch; b += C::kThreads) sequences.prefix[b] += b * extra;
+        __syncthreads();
     }
 };
 
@@ -229,9 +301,11 @@ struct Team {
     int index; // which head of the bundle
     int warp;  // which warp of the team
     int warps;
+    int bundle_shift;
 
-    __device__ __forceinline__ Team(int slices_shift, int cta_warp)
-        : index(cta_warp >> slices_shift), warp(cta_warp & ((1 << slices_shift) - 1)), warps(1 << slices_shift) {}
+    __device__ __forceinline__ Team(int bundle_shift, int slices_shift, int cta_warp)
+        : index(cta_warp >> slices_shift), warp(cta_warp & ((1 << slices_shift) - 1)), warps(1 << slices_shift),
+          bundle_shift(bundle_shift) {}
 
     __device__ __forceinline__ int thread() const {
         return warp * 32 + (threadIdx.x & 31);

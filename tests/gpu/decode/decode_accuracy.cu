@@ -93,7 +93,7 @@ struct Case {
     std::vector<int> token_counts; // ragged queries through q_start
     int q_padding = 0;             // elements between tokens of q and out
     int tail_exponent = 0;         // Fill::kTail: every other probability is 2^-this of the first
-    int bundle = 0, ctas = 0, stages = 0, tiles_a_cta = 0;
+    int bundle = 0, ctas = 0, stages = 0, tiles_a_cta = 0, cluster = 4;
     bool odd_strides = false; // garbage strides in dimensions of one element
     bool emulate = false;     // also compare with the e4m3-P emulation
     double tolerance = 0.0;   // relative RMSE; 0 = by the output's type
@@ -119,7 +119,7 @@ struct Setup {
     explicit Setup(const Case &the_case, uint8_t poison = 0x7F);
     int64_t cache_index(int page, int token, int head) const;
     void run(bool dependent = false, cudaStream_t stream = nullptr) {
-        CHECK(launch(problem, choice, p, ctas, dependent, stream));
+        CHECK(launch(problem, choice, p, dependent, stream));
     }
     size_t row_elements() const {
         return static_cast<size_t>(q_heads) * problem.head_dim + c.q_padding;
@@ -188,7 +188,7 @@ Setup::Setup(const Case &the_case, uint8_t poison) : c(the_case), problem(the_ca
     table_width = 1;
     for (int length : lengths) table_width = std::max(table_width, (length + page - 1) / page);
     problem.max_kv_len = static_cast<int64_t>(table_width) * page;
-    choice = qf_decode_choose(&problem, ctas);
+    choice = qf_decode_choose(&problem, ctas, c.cluster);
     // Pages in random order, with unused ones between; table entries past a sequence point at poison.
     pages = 3;
     for (int length : lengths) pages += (length + page - 1) / page;
@@ -592,6 +592,21 @@ void test_shapes() {
             }
         }
     }
+    for (int cluster : {0, 1, 2, 3, 4}) {
+        for (int heads : {1, 4, 8}) {
+            for (int batch : {1, 2, 7}) {
+                for (int length : {1, 40, 1000, 5000}) {
+                    Case c;
+                    c.problem.kv_heads = heads, c.cluster = cluster, c.head_scales = true;
+                    c.problem.group = 1 + (length + heads) % 9, c.sinks = batch == 2, c.lse = length == 40;
+                    c.lengths.assign(batch, length);
+                    c.name = "clusters " + std::to_string(1 << cluster) + " heads " + std::to_string(heads) +
+                             " batch " + std::to_string(batch) + " keys " + std::to_string(length);
+                    test(c);
+                }
+            }
+        }
+    }
     for (int stages : {1, 2, 3, 4}) {
         Case c;
         c.lengths = {5000, 70}, c.stages = stages, c.ctas = 3;
@@ -889,7 +904,7 @@ void test_replay(bool dependent) {
         s.d_v_scale.upload({v_scale, v_scale, v_scale, v_scale, v_scale, v_scale, v_scale, v_scale});
         std::vector<uint8_t> reference_bits;
         s.d_out.fill(0xAA);
-        CHECK(launch(s.problem, s.choice, s.p, s.ctas, false, stream));
+        CHECK(launch(s.problem, s.choice, s.p, false, stream));
         CHECK(cudaStreamSynchronize(stream));
         reference_bits = s.d_out.download();
         for (int replay = 0; replay < 20; ++replay) {
