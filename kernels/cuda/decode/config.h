@@ -8,26 +8,24 @@
 #define QF_DECODE_TILE 16
 
 // Every variant: (KV element, head dim, row tiles). A row tile is eight query rows (query tokens x group of a KV
-// head); more rows than 8 * row tiles become further units of work over the same keys.
+// head; one at head dim 256, where two would spill registers); more rows than 8 * row tiles become further units of
+// work over the same keys.
 #define QF_DECODE_VARIANTS(X)                                                                                          \
     X(E4M3, e4m3, 64, 1)                                                                                               \
     X(E4M3, e4m3, 64, 2)                                                                                               \
     X(E4M3, e4m3, 128, 1)                                                                                              \
     X(E4M3, e4m3, 128, 2)                                                                                              \
     X(E4M3, e4m3, 256, 1)                                                                                              \
-    X(E4M3, e4m3, 256, 2)                                                                                              \
     X(E5M2, e5m2, 64, 1)                                                                                               \
     X(E5M2, e5m2, 64, 2)                                                                                               \
     X(E5M2, e5m2, 128, 1)                                                                                              \
     X(E5M2, e5m2, 128, 2)                                                                                              \
     X(E5M2, e5m2, 256, 1)                                                                                              \
-    X(E5M2, e5m2, 256, 2)                                                                                              \
     X(BF16, bf16, 64, 1)                                                                                               \
     X(BF16, bf16, 64, 2)                                                                                               \
     X(BF16, bf16, 128, 1)                                                                                              \
     X(BF16, bf16, 128, 2)                                                                                              \
-    X(BF16, bf16, 256, 1)                                                                                              \
-    X(BF16, bf16, 256, 2)
+    X(BF16, bf16, 256, 1)
 
 // Deepest ring of a warp.
 #define QF_DECODE_MAX_STAGES 8
@@ -46,8 +44,8 @@ QF_DECODE_FUNCTION int qf_decode_row_bytes(int element_bytes, int head_dim) {
 }
 
 // Warps of a CTA: eight, or four where eight rings and scratches would not fit into shared memory.
-QF_DECODE_FUNCTION int qf_decode_warps(int element_bytes, int head_dim, int row_tiles) {
-    return element_bytes * head_dim > 256 || (head_dim == 256 && row_tiles > 1) ? 4 : 8;
+QF_DECODE_FUNCTION int qf_decode_warps(int element_bytes, int head_dim) {
+    return element_bytes * head_dim > 256 ? 4 : 8;
 }
 
 // CTAs of a multiprocessor that registers allow. Two lets a dependent launch set itself up beside its predecessor.

@@ -104,7 +104,6 @@ inline qf_decode_params make_params(const qf_decode_problem &problem, const qf_d
     p.row_blocks = choice.row_blocks;
     p.bundle_shift = choice.bundle_shift;
     p.cluster_shift = choice.cluster_shift;
-    p.cluster_tiles = choice.cluster_tiles;
     for (int i = 0; i < 4; ++i) p.active[i] = choice.active[i];
     while ((1 << p.page_shift) < problem.page_size) ++p.page_shift;
     p.q_dtype = problem.q_dtype;
@@ -136,14 +135,16 @@ inline cudaError_t launch(const qf_decode_problem &problem, const qf_decode_choi
     config.blockDim = dim3(choice.threads);
     config.dynamicSmemBytes = shared;
     config.stream = stream;
-    cudaLaunchAttribute attributes[2];
+    cudaLaunchAttribute attributes[3];
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = dependent ? 1 : 0;
     attributes[1].id = cudaLaunchAttributeClusterDimension;
     attributes[1].val.clusterDim.x = 1u << choice.cluster_shift;
     attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    attributes[2].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
+    attributes[2].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicySpread;
     config.attrs = attributes;
-    config.numAttrs = choice.cluster_shift > 0 ? 2 : 1;
+    config.numAttrs = choice.cluster_shift > 0 ? 3 : 1;
     if (choice.cluster_shift > 3) {
         error = cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
         if (error != cudaSuccess) return error;

@@ -108,14 +108,18 @@ __device__ __forceinline__ float round_via(float x, int via) {
     return x;
 }
 
-// x / scale, x * scale or x * (1 / scale), as the mode says. The quotient is the correctly rounded one: a reciprocal,
-// one product and its corrected residual, which need not be finite where the product overflows.
+// x / y rounded correctly: a reciprocal, one product and its corrected residual, which need not be finite where the
+// product overflows.
+__device__ __forceinline__ float divide(float x, float y, float reciprocal_of_y) {
+    const float quotient = x * reciprocal_of_y;
+    const float corrected = fmaf(fmaf(-quotient, y, x), reciprocal_of_y, quotient);
+    return fabsf(quotient) < 1e30f ? corrected : quotient;
+}
+
+// x / scale, x * scale or x * (1 / scale), as the mode says.
 __device__ __forceinline__ float apply_out_scale(float x, float scale, float reciprocal, int mode) {
     if (mode == QF_DECODE_MUL) return x * scale;
-    const float quotient = x * reciprocal;
-    if (mode == QF_DECODE_MUL_RECIPROCAL) return quotient;
-    const float corrected = fmaf(fmaf(-quotient, scale, x), reciprocal, quotient);
-    return fabsf(quotient) < 1e30f ? corrected : quotient;
+    return mode == QF_DECODE_MUL_RECIPROCAL ? x * reciprocal : divide(x, scale, reciprocal);
 }
 
 // Stores four consecutive elements in the output's type.
@@ -165,9 +169,10 @@ __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit
         o.x *= factor, o.y *= factor, o.z *= factor, o.w *= factor;
         reference = larger;
     }
-    // No visible key: zeros. One reciprocal for four elements; its last bit is far below the output's rounding.
-    const float factor = sum == 0.0f ? 0.0f : __frcp_rn(sum) * scales.v;
-    o.x *= factor, o.y *= factor, o.z *= factor, o.w *= factor;
+    // No visible key: zeros.
+    const float reciprocal = sum == 0.0f ? 0.0f : __frcp_rn(sum);
+    o.x = divide(o.x, sum, reciprocal) * scales.v, o.y = divide(o.y, sum, reciprocal) * scales.v;
+    o.z = divide(o.z, sum, reciprocal) * scales.v, o.w = divide(o.w, sum, reciprocal) * scales.v;
     const int64_t out_row = sequence.first_token + token;
     store_output(p, out_row * p.out_token_stride + head * p.out_head_stride + d, scales.out, o);
     if (p.lse != nullptr && d == 0) {
@@ -364,14 +369,17 @@ __device__ __forceinline__ void finish_in_cluster(const qf_decode_params &p, con
         const int row = item / (C::kHeadDim / 4), d = item % (C::kHeadDim / 4) * 4;
         const uint32_t output = shared_address(&own.output(row, d)), reference_at = shared_address(&own.reference(row));
         const uint32_t sum_at = shared_address(&own.sum(row));
+        // All loads first: each is a round trip to another multiprocessor.
         constexpr int kLargest = 16; // CTAs of a cluster
         float references[kLargest], sums[kLargest], reference = kNoReference, sum = 0.0f;
+        float4 outputs[kLargest];
 #pragma unroll
         for (int i = 0; i < kLargest; ++i) {
-            references[i] = kNoReference, sums[i] = 0.0f;
+            references[i] = kNoReference, sums[i] = 0.0f, outputs[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             if (i < size) {
                 references[i] = load_cluster(cluster_address(reference_at, i));
                 sums[i] = load_cluster(cluster_address(sum_at, i));
+                outputs[i] = load_cluster_4(cluster_address(output, i));
             }
         }
 #pragma unroll
@@ -379,10 +387,9 @@ __device__ __forceinline__ void finish_in_cluster(const qf_decode_params &p, con
         float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
         for (int i = 0; i < kLargest; ++i) {
-            if (i >= size) continue;
             const float factor = exp2_approximate(references[i] - reference);
             sum = fmaf(factor, sums[i], sum);
-            add_scaled(o, factor, load_cluster_4(cluster_address(output, i)));
+            add_scaled(o, factor, outputs[i]);
         }
         finish_row(p, unit, sequence, scales, row, d, reference, sum, o);
     }

@@ -90,7 +90,6 @@ typedef struct qf_decode_params {
     int32_t row_blocks;        // units that share a KV head's keys: rows / (8 * row tiles), rounded up
     int32_t bundle_shift;      // log2 of the widest allowed bundle of KV heads
     int32_t cluster_shift;     // log2 of the CTAs of a cluster, 0 = launched without clusters
-    int32_t cluster_tiles;     // clusters hold a unit each only up to so many tiles a sequence, 0 = no limit
     int32_t active[4];         // most CTAs to divide among, for bundles of 1, 2, 4, 8 heads (qf_decode_active)
     int32_t q_dtype;           // enum qf_decode_dtype
     int32_t out_dtype;         //

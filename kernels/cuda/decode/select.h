@@ -38,7 +38,6 @@ typedef struct qf_decode_choice {
     int bundle_shift;  //
     int active[4];     //
     int cluster_shift; //
-    int cluster_tiles; //
     int row_tiles;     // the kernel is qf_paged_decode_<kv>_d<head_dim>_r<row_tiles>
     int threads;
     int stages;
@@ -79,7 +78,7 @@ static inline const char *qf_decode_refusal(const qf_decode_problem *problem) {
 static inline size_t qf_decode_shared_bytes(int kv_dtype, int head_dim, int row_tiles, int rows, int batch,
                                             int stages) {
     const int row_bytes = qf_decode_row_bytes(qf_decode_element_bytes(kv_dtype), head_dim);
-    const int warps = qf_decode_warps(qf_decode_element_bytes(kv_dtype), head_dim, row_tiles);
+    const int warps = qf_decode_warps(qf_decode_element_bytes(kv_dtype), head_dim);
     const size_t ring = (size_t)warps * (size_t)stages * 2 * QF_DECODE_TILE * (size_t)row_bytes;
     const size_t scratch =
         (size_t)warps * 4 * (size_t)qf_decode_scratch_floats(qf_decode_unit_rows(rows, row_tiles), head_dim);
@@ -101,8 +100,8 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
     qf_decode_choice choice;
     const int rows = problem->group * problem->q_tokens;
     const int row_bytes = qf_decode_row_bytes(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim);
-    choice.row_tiles = rows > 8 ? 2 : 1;
-    const int warps = qf_decode_warps(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles);
+    choice.row_tiles = rows > 8 && problem->head_dim < 256 ? 2 : 1;
+    const int warps = qf_decode_warps(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim);
     choice.threads = 32 * warps;
     choice.box_bytes = row_bytes < 128 ? row_bytes : 128;
     choice.ctas = ctas;
@@ -122,18 +121,22 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
         if (units <= ctas && (choice.bundle_shift >= 1 || units < 48)) break;
         choice.bundle_shift += 1;
     }
-    // Short launches of few units: a cluster for each unit merges through shared memory, much faster than tickets.
-    // Where the clusters leave multiprocessors idle they serve only sequences so short that it does not matter.
-    choice.cluster_shift = choice.cluster_tiles = 0;
+    // Short launches of few units: a cluster for each unit merges through shared memory, faster than tickets. Pairs of
+    // CTAs are spread over all multiprocessors; larger clusters are packed two CTAs a multiprocessor, so they serve
+    // only sequences so short (a tile or two a warp) that bandwidth does not matter.
+    choice.cluster_shift = 0;
     const int64_t narrow_units = (int64_t)problem->batch * problem->kv_heads * choice.row_blocks;
     if (paired && narrow_units * 2 <= ctas) {
-        while (choice.cluster_shift < largest_cluster_shift && (narrow_units << (choice.cluster_shift + 1)) <= ctas) {
-            choice.cluster_shift += 1;
+        int shift = 0;
+        while (shift < largest_cluster_shift && (narrow_units << (shift + 1)) <= ctas) shift += 1;
+        const int64_t used = narrow_units << shift;
+        const int64_t most_tiles = (problem->max_kv_len + QF_DECODE_TILE - 1) / QF_DECODE_TILE;
+        const int64_t tile_limit = (int64_t)(used * 4 <= ctas ? 2 * warps : warps) << shift;
+        if ((shift == 1 && used * 16 >= (int64_t)ctas * 15) || most_tiles <= tile_limit) {
+            choice.cluster_shift = shift;
+            choice.ctas = ctas >> shift << shift;
+            choice.bundle_shift = 0;
         }
-        const int64_t used = narrow_units << choice.cluster_shift;
-        if (used * 16 < (int64_t)ctas * 15) choice.cluster_tiles = 4 * warps << choice.cluster_shift;
-        choice.ctas = ctas >> choice.cluster_shift << choice.cluster_shift;
-        choice.bundle_shift = 0;
     }
     for (int shift = 0; shift < 4; ++shift) {
         const int64_t units = (int64_t)problem->batch * (problem->kv_heads >> shift) * choice.row_blocks;

@@ -136,7 +136,6 @@ struct WorkPlan {
         }
         const bool uniform = tiles.largest * p.batch * 15 <= tiles.total * 16;
         clustered = p.cluster_shift > 0 && uniform && bundle_shift == 0;
-        if (clustered && p.cluster_tiles > 0) clustered = tiles.largest <= p.cluster_tiles;
         slices_shift = C::kWarpsShift - bundle_shift;
         slices = 1 << slices_shift;
         units = units_for(p, bundle_shift);

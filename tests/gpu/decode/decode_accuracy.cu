@@ -402,10 +402,15 @@ void report(const std::string &name, bool ok, const char *format, double a = 0, 
     (ok ? g_passed : g_failed) += 1;
 }
 
-double scaled(const Setup &s, double x, int head) {
+// What is rounded to the output's type: the definition computes it in f32.
+double scaled(const Setup &s, double exact, int head) {
     const float scale = s.out_scale[s.c.head_scales ? head / s.problem.group : 0];
-    if (s.c.via != QF_DECODE_NONE) x = reference::decode_16(reference::encode_16(x, s.c.via), s.c.via);
-    return s.c.out_mode == QF_DECODE_MUL ? x * scale : x / scale;
+    float x = static_cast<float>(exact);
+    if (s.c.via != QF_DECODE_NONE) {
+        x = static_cast<float>(reference::decode_16(reference::encode_16(x, s.c.via), s.c.via));
+    }
+    if (s.c.out_mode == QF_DECODE_MUL) return x * scale;
+    return s.c.out_mode == QF_DECODE_MUL_RECIPROCAL ? x * (1.0f / scale) : x / scale;
 }
 
 // Compares the output buffer with the expectation; prints and counts.

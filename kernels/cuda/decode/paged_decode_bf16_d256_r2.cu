@@ -1,3 +1,0 @@
-// Owns: one instantiation, bf16 cache, head dim 256, up to 16 query rows a unit. Nothing else. Read next: kernel.cuh.
-#include "instantiate.cuh"
-QF_DECODE_INSTANTIATE(BF16, bf16, 256, 2)
