@@ -43,14 +43,15 @@ QF_DECODE_FUNCTION int qf_decode_row_bytes(int element_bytes, int head_dim) {
     return element_bytes * head_dim;
 }
 
-// Warps of a CTA: eight, or four where eight rings and scratches would not fit into shared memory.
+// Warps of a CTA: eight; sixteen for rows of 64 bytes, whose tiles are half as large and cost nearly as much; four where
+// eight rings and scratches would not fit into shared memory.
 QF_DECODE_FUNCTION int qf_decode_warps(int element_bytes, int head_dim) {
-    return element_bytes * head_dim > 256 ? 4 : 8;
+    return element_bytes * head_dim > 256 ? 4 : element_bytes * head_dim <= 64 ? 16 : 8;
 }
 
 // CTAs of a multiprocessor that registers allow. Two lets a dependent launch set itself up beside its predecessor.
 QF_DECODE_FUNCTION int qf_decode_residency(int element_bytes, int head_dim, int row_tiles) {
-    return element_bytes * head_dim * row_tiles <= 128 ? 2 : 1;
+    return element_bytes * head_dim * row_tiles <= 128 && element_bytes * head_dim > 64 ? 2 : 1;
 }
 
 // Query rows of a unit that are computed, and so held in scratch and workspace.

@@ -46,7 +46,7 @@ struct Config {
     static constexpr int kTileBytes = QF_DECODE_TILE * kRowBytes;
     static constexpr int kStageBytes = 2 * kTileBytes;
     static constexpr int kWarps = qf_decode_warps(kElementBytes, HeadDim);
-    static constexpr int kWarpsShift = kWarps == 8 ? 3 : 2;
+    static constexpr int kWarpsShift = kWarps == 16 ? 4 : kWarps == 8 ? 3 : 2;
     static constexpr int kThreads = 32 * kWarps;
     static constexpr int kResidency = qf_decode_residency(kElementBytes, HeadDim, RowTiles);
     static constexpr int kSteps = HeadDim / 16; // matrix steps of S^T; also 16-row tiles of O^T

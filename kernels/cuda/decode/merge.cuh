@@ -435,7 +435,7 @@ __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team 
     // The last barrier of finish_segment made both notes visible; the same outcome for the whole CTA.
     if (opens[0].shares.count == 0 && opens[1].shares.count == 0) return;
     uint32_t *flags = layout.flags + 2 * team.index;
-    team.sync(); // all partials of the team are written
+    // The same barrier has seen all partials of the team written.
     if (team.warp == 0) {
         const int lane = threadIdx.x & 31;
         if (lane < 2 && opens[lane].shares.count > 0) {

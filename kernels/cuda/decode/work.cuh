@@ -238,18 +238,17 @@ struct WorkPlan {
         return value;
     }
 
-    // Up to 32 sequences, one a lane. Every warp computes and writes the same values, so that no warp waits for
-    // another.
+    // Up to 32 sequences, one a lane. Every warp computes the sums for itself; the first writes them down.
     __device__ __forceinline__ TileCounts scan_in_warp(const qf_decode_params &p, const Sequences &sequences) {
         const int lane = threadIdx.x & 31;
         Sequence s = {};
         if (lane < p.batch) s = read_sequence(p, lane);
         const int tiles = lane < p.batch ? tiles_of(s) : 0;
         const int sum = p.batch == 1 ? tiles : inclusive_sum(tiles);
-        if (lane < p.batch) store(sequences, lane, s, sum - tiles);
         const int total = __shfl_sync(~0u, sum, p.batch - 1);
-        if (lane == 0) sequences.prefix[p.batch] = total;
-        __syncwarp();
+        if (threadIdx.x < p.batch) store(sequences, lane, s, sum - tiles);
+        if (threadIdx.x == 0) sequences.prefix[p.batch] = total;
+        __syncthreads();
         return {total, p.batch == 1 ? total : __reduce_max_sync(~0u, tiles)};
     }
 
