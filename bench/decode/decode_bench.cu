@@ -416,7 +416,7 @@ void parse(int argc, char **argv) {
         {"--bundle=", &g_options.bundle},       {"--stages=", &g_options.stages},
         {"--tiles=", &g_options.tiles},         {"--ctas=", &g_options.ctas},
         {"--promotion=", &g_options.promotion}, {"--dependent=", &g_options.dependent},
-        {"--small=", &g_options.small}, {"--cluster=", &g_options.cluster}};
+        {"--small=", &g_options.small},         {"--cluster=", &g_options.cluster}};
     for (int i = 1; i < argc; ++i) {
         const std::string argument = argv[i];
         bool known = argument.rfind("--", 0) != 0;

@@ -43,8 +43,8 @@ QF_DECODE_FUNCTION int qf_decode_row_bytes(int element_bytes, int head_dim) {
     return element_bytes * head_dim;
 }
 
-// Warps of a CTA: eight; sixteen for rows of 64 bytes, whose tiles are half as large and cost nearly as much; four where
-// eight rings and scratches would not fit into shared memory.
+// Warps of a CTA: eight; sixteen for rows of 64 bytes, whose tiles are half as large and cost nearly as much; four
+// where eight rings and scratches would not fit into shared memory.
 QF_DECODE_FUNCTION int qf_decode_warps(int element_bytes, int head_dim) {
     return element_bytes * head_dim > 256 ? 4 : element_bytes * head_dim <= 64 ? 16 : 8;
 }
