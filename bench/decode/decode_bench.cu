@@ -4,6 +4,7 @@
 //
 // decode_bench [SECTION...] [--name=value...]
 //   sections: main (32/8 and 8/1, NHD), wide (64/8), hnd, page16, types, dims, ceiling; none = all
+//   Built with QF_NVCC_FLAGS=-DQF_DECODE_STAMPS it also prints clock counts of the kernel's stages before each row.
 //   values:   bundle, stages, tiles (log2 of the least a CTA), ctas (0 = the kernel's own choice), promotion (0, 64,
 //   128, 256 bytes),
 //             dependent (0 or 1), cell (substring of a cell's name), small (0 skips the runs with a kernel between),
@@ -191,6 +192,23 @@ T *device_copy(const std::vector<T> &host) {
     return data;
 }
 
+#ifdef QF_DECODE_STAMPS
+// SM clocks that the first warps of some CTAs spent in each stage of the last launch (see Stamp in kernel.cuh).
+void print_stamps(const long long *device, size_t words, int warps) {
+    static const char *const stages[] = {"set-up", "wait", "plan",  "issue",  "query",
+                                         "data",   "tile", "store", "finish", "hand-over"};
+    std::vector<long long> stamps(words);
+    CHECK(cudaMemcpy(stamps.data(), device, words * 8, cudaMemcpyDeviceToHost));
+    for (size_t cta = 0; cta * warps * 11 < words; cta += 16) {
+        const long long *s = &stamps[cta * warps * 11];
+        if (s[10] == 0) continue; // had no work
+        std::printf("  CTA %zu:", cta);
+        for (int i = 0; i < 10; ++i) std::printf(" %s %lld", stages[i], s[i + 1] - s[i]);
+        std::printf("\n");
+    }
+}
+#endif
+
 // Times one cell in both settings and prints its row.
 void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
     problem.batch = static_cast<int>(cell.lengths.size());
@@ -266,6 +284,11 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
     if (g_options.stages > 0) p.stages = g_options.stages;
     if (g_options.tiles > 0) p.tiles_a_cta_shift = g_options.tiles;
 
+#ifdef QF_DECODE_STAMPS
+    const size_t stamp_words = static_cast<size_t>(choice.ctas) * choice.threads / 32 * 11;
+    long long *d_stamps = device_copy(std::vector<long long>(stamp_words, 0));
+    p.lse = reinterpret_cast<float *>(d_stamps);
+#endif
     Timing timing[2] = {};
     for (int small = 0; small <= g_options.small; ++small) {
         cudaGraph_t graph;
@@ -288,6 +311,10 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
         CHECK(cudaGraphExecDestroy(exec));
         CHECK(cudaGraphDestroy(graph));
     }
+#ifdef QF_DECODE_STAMPS
+    print_stamps(d_stamps, stamp_words, choice.threads / 32);
+    CHECK(cudaFree(d_stamps));
+#endif
     const double floor = kv_bytes / g_read_bandwidth * 1e6;
     std::printf("%-22s %8.1f %8.1f %9.2f [%8.2f %8.2f] %6.0f %6.2f", cell.name, kv_bytes / 1e6, floor, timing[0].median,
                 timing[0].low, timing[0].high, kv_bytes / timing[0].median / 1e3, timing[0].median / floor);

@@ -30,6 +30,31 @@ namespace qfuse::decode {
 
 constexpr float kSlack = 8.0f;
 
+// With QF_DECODE_STAMPS defined (bench only) every warp notes the SM clock at the ends of its stages and writes the
+// notes over `lse`: kStampCount 64-bit words a warp. Undefined, no code.
+enum Stamp {
+    kEntry,
+    kReady,
+    kReleased,
+    kPlanned,
+    kIssued,
+    kQuery,
+    kData,
+    kTiles,
+    kStored,
+    kFinished,
+    kLeft,
+    kStampCount
+};
+#ifdef QF_DECODE_STAMPS
+#define QF_DECODE_STAMP(which)                                                                                         \
+    do {                                                                                                               \
+        if ((threadIdx.x & 31) == 0) stamps[threadIdx.x >> 5][which] = clock64();                                      \
+    } while (0)
+#else
+#define QF_DECODE_STAMP(which) static_cast<void>(0)
+#endif
+
 template <int KvDtype, int HeadDim, int RowTiles>
 struct Config {
     static constexpr int kKvDtype = KvDtype;
@@ -548,6 +573,10 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     __shared__ __align__(8) uint64_t barriers[C::kWarps * kMaxStages];
     __shared__ PlanShared plan_shared;
     __shared__ Handover handovers[8][2]; // by team: the CTA's first segment, and its last
+#ifdef QF_DECODE_STAMPS
+    __shared__ long long stamps[C::kWarps][kStampCount];
+#endif
+    QF_DECODE_STAMP(kEntry);
     // Broadcast, so that the compiler knows that a warp's number is the same in all its lanes.
     const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
 
@@ -561,12 +590,15 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
         tensor_map_prefetch(&p.v_map);
     }
     __syncwarp();
+    QF_DECODE_STAMP(kReady);
     launch_dependents();
     wait_for_predecessor();
+    QF_DECODE_STAMP(kReleased);
     prefetch_table(p);
 
     const SharedLayout<C> layout(shared, p);
     WorkPlan<C> plan(p, layout.sequences, plan_shared);
+    QF_DECODE_STAMP(kPlanned);
     if (plan.idle) return;
 
     const Team team(plan.bundle_shift, plan.slices_shift, warp);
@@ -579,6 +611,7 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
         start_copy<C>(p, queue, n, ring + n * C::kStageBytes, warp_barriers + 8 * n, policy);
     }
 
+    QF_DECODE_STAMP(kIssued);
     const Scratch scratch = layout.scratch(warp);
     State<C> state;
     int n = 0, stage = 0;
@@ -593,11 +626,13 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
         if (!whole && !plan.clustered) shares = plan_shares(plan, unit); // while the first tiles travel
         OutputScales scales;
         begin_segment<C>(p, unit, sequence, state, scales);
+        QF_DECODE_STAMP(kQuery);
 #pragma unroll 1
         for (; n < queue.count() && queue.position(n) < segment_end; ++n) {
             const int first_key = (sequence.first_tile + queue.position(n) - unit.begin) * QF_DECODE_TILE;
             const uint32_t buffer = ring + stage * C::kStageBytes, barrier = warp_barriers + 8 * stage;
             barrier_wait(barrier, parity);
+            QF_DECODE_STAMP(kData);
             if (first_key < sequence.length) process_tile<C>(p, visibility, first_key, buffer, state);
             // All lanes have read the stage before the next copy overwrites it.
             __syncwarp();
@@ -605,20 +640,31 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
             if (n + p.stages < queue.count()) start_copy<C>(p, queue, n + p.stages, buffer, barrier, policy);
             if (++stage == p.stages) stage = 0, parity ^= 1;
         }
+        QF_DECODE_STAMP(kTiles);
         store_state<C>(state, scratch, layout.rows);
+        QF_DECODE_STAMP(kStored);
         if (plan.clustered) {
             // One segment a CTA. The ring is free: all copies have arrived and been used.
             const Scratch own = {reinterpret_cast<float *>(shared), layout.rows, scratch.pitch};
             finish_in_cluster<C>(p, team, layout, own, unit, sequence, scales);
-            return;
+            QF_DECODE_STAMP(kFinished);
+            break;
         }
         finish_segment<C>(p, team, layout, unit, sequence, scales, shares,
                           handovers[team.index][position == plan.begin ? 0 : 1]);
+        QF_DECODE_STAMP(kFinished);
         position = segment_end;
         if (position >= plan.end) break;
         unit = plan.unit_after(p, layout.sequences, unit, team.index);
     }
-    hand_over<C>(p, team, layout, handovers[team.index]);
+    if (!plan.clustered) hand_over<C>(p, team, layout, handovers[team.index]);
+    QF_DECODE_STAMP(kLeft);
+#ifdef QF_DECODE_STAMPS
+    __syncwarp();
+    if (lane < kStampCount) {
+        reinterpret_cast<long long *>(p.lse)[(blockIdx.x * C::kWarps + warp) * kStampCount + lane] = stamps[warp][lane];
+    }
+#endif
 }
 
 } // namespace qfuse::decode

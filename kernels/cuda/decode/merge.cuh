@@ -175,6 +175,9 @@ __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit
     o.z = divide(o.z, sum, reciprocal) * scales.v, o.w = divide(o.w, sum, reciprocal) * scales.v;
     const int64_t out_row = sequence.first_token + token;
     store_output(p, out_row * p.out_token_stride + head * p.out_head_stride + d, scales.out, o);
+#ifdef QF_DECODE_STAMPS
+    return; // `lse` holds the stamps
+#endif
     if (p.lse != nullptr && d == 0) {
         const float lse = sum == 0.0f ? -INFINITY : (reference - kOffset + log2f(sum)) * kLn2;
         p.lse[out_row * (p.kv_heads * p.group) + head] = lse;
