@@ -78,7 +78,7 @@ void qf_buffer_double(qf_buffer *buffer, double number) {
         (void)snprintf(text, sizeof text, "%.*g", digits, number);
         if (strtod(text, NULL) == number) break;
     }
-    if (!strpbrk(text, ".e")) strcat(text, ".0");
+    if (!strpbrk(text, ".e")) memcpy(text + strlen(text), ".0", sizeof ".0");
     qf_buffer_append(buffer, text, strlen(text));
 }
 

@@ -49,7 +49,7 @@ static bool spell_float(qf_dtype dtype, const void *data, uint64_t index, char t
         (void)snprintf(text, 40, "%.*g", digits, number);
         found = reads_back(dtype, text, bits);
     }
-    if (!strpbrk(text, ".e")) strcat(text, ".0");
+    if (!strpbrk(text, ".e")) memcpy(text + strlen(text), ".0", sizeof ".0");
     return reads_back(dtype, text, bits);
 }
 

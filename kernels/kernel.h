@@ -6,8 +6,8 @@
 
 #include "spec/spec.h"
 
-/* A contiguous row-major tensor in host memory. An absent optional operand or result is all zero; an empty tensor is present and
- * its data is not NULL. */
+/* A contiguous row-major tensor in host memory. An absent optional operand or result is all zero; an empty tensor is
+ * present and its data is not NULL. */
 typedef struct qf_view {
     qf_dtype dtype;
     uint32_t rank;

@@ -18,13 +18,14 @@ bool qf_replace_by_value(qf_graph *graph, qf_node node, qf_value value) {
     return true;
 }
 
-bool qf_replace_by_node(qf_graph *graph, qf_node node, qf_node_spec *spec) {
+bool qf_replace_by_node(qf_graph *graph, qf_node node, const qf_node_spec *spec) {
     const qf_node_data *data = qf_node_at(graph, node);
-    spec->location = data->location;
-    spec->tag = data->tag;
     qf_string name = qf_value_at(graph, data->results[0])->name;
-    if (!spec->result_names) spec->result_names = &name;
-    qf_node made = qf_graph_insert(graph, node, spec);
+    qf_node_spec placed = *spec;
+    placed.location = data->location;
+    placed.tag = data->tag;
+    if (!placed.result_names) placed.result_names = &name;
+    qf_node made = qf_graph_insert(graph, node, &placed);
     if (!made.id) return false;
     return qf_replace_by_value(graph, node, qf_node_result(graph, made, 0));
 }

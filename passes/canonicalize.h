@@ -14,6 +14,6 @@ bool qf_canonicalize_shape(qf_graph *graph, qf_symbolic *symbolic, qf_node node)
 /* Replaces the node's first result and erases the node. Always true. */
 bool qf_replace_by_value(qf_graph *graph, qf_node node, qf_value value);
 /* Inserts `spec` in place of the node, which gives it location, tag and name. False on failure. */
-bool qf_replace_by_node(qf_graph *graph, qf_node node, qf_node_spec *spec);
+bool qf_replace_by_node(qf_graph *graph, qf_node node, const qf_node_spec *spec);
 
 #endif

@@ -83,7 +83,8 @@ bool tensor_write_npy(qf_tool *tool, const char *path, const qf_tensor *tensor) 
     char *file = malloc(10 + length + bytes);
     if (!file) return qf_record(tool->context, QF_ERROR_OUT_OF_MEMORY) == QF_OK;
     memset(file, ' ', 10 + length);
-    memcpy(file, "\x93NUMPY\x01\x00", 8);
+    static const unsigned char magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
+    memcpy(file, magic, sizeof magic);
     file[8] = (char)(length & 255);
     file[9] = (char)(length >> 8);
     memcpy(file + 10, header, (size_t)used);

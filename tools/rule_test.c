@@ -61,7 +61,8 @@ static int compare_sides(qf_tool *tool, qf_rule_instance *instance, side *before
     for (uint32_t i = 0; i < before->graph->input_count; i++) {
         uint64_t count = count_of(&before->inputs[i]);
         qf_rule_instance_fill(instance, i, before->inputs[i].data, count);
-        memcpy(after->inputs[i].data, before->inputs[i].data, (size_t)qf_dtype_bytes(before->inputs[i].dtype, count));
+        size_t bytes = (size_t)qf_dtype_bytes(before->inputs[i].dtype, count);
+        if (bytes) memcpy(after->inputs[i].data, before->inputs[i].data, bytes);
     }
     if (!run_side(before) || !run_side(after)) return TOOL_FAILED;
     const qf_node_data *end = qf_node_at(before->graph, before->graph->last);

@@ -14,9 +14,9 @@
 
 #include <cstdint>
 
-#include "../common/barrier.cuh"
-#include "../common/cluster.cuh"
-#include "../common/convert.cuh"
+#include "kernels/cuda/common/barrier.cuh"
+#include "kernels/cuda/common/cluster.cuh"
+#include "kernels/cuda/common/convert.cuh"
 #include "config.h"
 #include "params.h"
 #include "work.cuh"
