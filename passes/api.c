@@ -49,24 +49,84 @@ static const char *source_place(const qf_graph *graph, qf_location location) {
     return location_text(graph, location);
 }
 
-static const qf_rewrite *last_rewrite(const qf_report *report, uint64_t tag, bool output_only) {
-    for (uint32_t i = report->rewrite_count; i-- > 0;) {
-        const qf_rewrite *rewrite = &report->rewrites[i];
-        if (rewrite->tag != tag) continue;
-        if (!output_only || strcmp(qf_string_c(report->context, rewrite->rule), "insert-query-quant") != 0)
-            return rewrite;
-    }
-    return NULL;
+/* Rewrites of one tag, in order. Positions are counted from 1; 0: none. */
+typedef struct rewrite_link {
+    uint32_t next;
+    uint32_t last; /* set in the first of the list only */
+} rewrite_link;
+
+/* What the report says of a tag, and which tags have a site: found without a walk over all of them. */
+typedef struct tag_directory {
+    const qf_report *report;
+    qf_run *run;
+    qf_index rewrites, misses, sites; /* positions by tag; of rewrites the first */
+    rewrite_link *links;              /* by position of the rewrite */
+} tag_directory;
+
+static uint64_t hash_tag(uint64_t tag) {
+    return qf_hash_mix(17, tag);
+}
+
+static bool is_rewrite_of(const void *owner, uint32_t id, const void *tag) {
+    return ((const qf_report *)owner)->rewrites[id - 1].tag == *(const uint64_t *)tag;
+}
+
+static bool is_miss_of(const void *owner, uint32_t id, const void *tag) {
+    return ((const qf_report *)owner)->misses[id - 1].tag == *(const uint64_t *)tag;
+}
+
+static bool is_site_of(const void *owner, uint32_t id, const void *tag) {
+    return ((const qf_run *)owner)->sites[id - 1].tag == *(const uint64_t *)tag;
+}
+
+static uint32_t first_rewrite(const tag_directory *directory, uint64_t tag) {
+    return qf_index_find(&directory->rewrites, hash_tag(tag), is_rewrite_of, directory->report, &tag);
 }
 
 /* The miss that explains most: any reason before `no_quantise`, which only says that nothing was there to fuse. */
-static const qf_miss *telling_miss(const qf_report *report, uint64_t tag) {
-    const qf_miss *found = NULL;
+static const qf_miss *telling_miss(const tag_directory *directory, uint64_t tag) {
+    uint32_t id = qf_index_find(&directory->misses, hash_tag(tag), is_miss_of, directory->report, &tag);
+    return id ? &directory->report->misses[id - 1] : NULL;
+}
+
+static bool link_rewrites(tag_directory *directory) {
+    const qf_report *report = directory->report;
+    for (uint32_t position = 1; position <= report->rewrite_count; position++) {
+        uint64_t tag = report->rewrites[position - 1].tag;
+        uint32_t first = first_rewrite(directory, tag);
+        if (!first && !qf_index_add(report->context, &directory->rewrites, hash_tag(tag), position)) return false;
+        if (first) directory->links[directory->links[first].last].next = position;
+        directory->links[first ? first : position].last = position;
+    }
+    return true;
+}
+
+static bool list_misses(tag_directory *directory, bool telling) {
+    const qf_report *report = directory->report;
     for (uint32_t i = 0; i < report->miss_count; i++) {
         const qf_miss *miss = &report->misses[i];
-        if (miss->tag == tag && (!found || found->reason == QF_REASON_no_quantise)) found = miss;
+        if ((miss->reason != QF_REASON_no_quantise) != telling || telling_miss(directory, miss->tag)) continue;
+        if (!qf_index_add(report->context, &directory->misses, hash_tag(miss->tag), i + 1)) return false;
     }
-    return found;
+    return true;
+}
+
+static size_t links_size(const tag_directory *directory) {
+    return ((size_t)directory->report->rewrite_count + 1) * sizeof *directory->links;
+}
+
+static bool fill_directory(tag_directory *directory) {
+    directory->links = qf_allocate(directory->report->context, links_size(directory));
+    return directory->links && link_rewrites(directory) && list_misses(directory, true) &&
+           list_misses(directory, false);
+}
+
+static void destroy_directory(tag_directory *directory) {
+    qf_context *context = directory->report->context;
+    qf_release(context, directory->links, links_size(directory));
+    qf_index_destroy(context, &directory->rewrites);
+    qf_index_destroy(context, &directory->misses);
+    qf_index_destroy(context, &directory->sites);
 }
 
 static void describe_miss(const qf_graph *graph, const qf_miss *miss, qf_site *site) {
@@ -82,8 +142,14 @@ static void describe_miss(const qf_graph *graph, const qf_miss *miss, qf_site *s
     site->miss_text = qf_string_c(context, string);
 }
 
-static bool add_site(qf_run *run, qf_site site) {
+static bool has_site(const tag_directory *directory, uint64_t tag) {
+    return qf_index_find(&directory->sites, hash_tag(tag), is_site_of, directory->run, &tag) != 0;
+}
+
+static bool add_site(tag_directory *directory, qf_site site) {
+    qf_run *run = directory->run;
     if (!QF_GROW(run->context, run->sites, run->site_capacity, (uint64_t)run->site_count + 1)) return false;
+    if (!qf_index_add(run->context, &directory->sites, hash_tag(site.tag), run->site_count + 1)) return false;
     run->sites[run->site_count++] = site;
     return true;
 }
@@ -99,24 +165,31 @@ static const qf_site empty_site = {.struct_size = sizeof(qf_site),
                                    .miss_location = "",
                                    .miss_text = ""};
 
-/* The loosest class of all rewrites at the site, and what each of them added or dropped. */
-static void describe_rewrites(const qf_report *report, uint64_t tag, qf_site *site) {
+/* The rule that gave the attention its output, the loosest class of all rewrites at the site, and what each of them
+ * added or dropped. */
+static void describe_rewrites(const tag_directory *directory, qf_site *site) {
+    qf_context *context = directory->report->context;
+    const qf_rewrite *last = NULL;
     qf_numerics loosest = QF_NUMERICS_EXACT;
-    qf_buffer notes = {.context = report->context};
-    for (uint32_t i = 0; i < report->rewrite_count; i++) {
-        const qf_rewrite *rewrite = &report->rewrites[i];
-        if (rewrite->tag != tag) continue;
+    qf_buffer notes = {.context = context};
+    for (uint32_t i = first_rewrite(directory, site->tag); i; i = directory->links[i].next) {
+        const qf_rewrite *rewrite = &directory->report->rewrites[i - 1];
+        if (strcmp(qf_string_c(context, rewrite->rule), "insert-query-quant") != 0) last = rewrite;
         if (rewrite->numerics > loosest) loosest = rewrite->numerics;
-        if (rewrite->note.id && rewrite->numerics != QF_NUMERICS_EXACT)
-            qf_buffer_print(&notes, "%s%s", notes.size ? "; " : "", qf_string_c(report->context, rewrite->note));
+        if (!rewrite->note.id || rewrite->numerics == QF_NUMERICS_EXACT) continue;
+        if (notes.size) qf_buffer_text(&notes, QF_TEXT("; "));
+        qf_buffer_text(&notes, qf_string_text(context, rewrite->note));
     }
-    qf_string note = notes.size ? qf_intern(report->context, (qf_text){notes.data, notes.size}) : (qf_string){0};
+    qf_string note = last && notes.size ? qf_intern(context, (qf_text){notes.data, notes.size}) : (qf_string){0};
     qf_buffer_destroy(&notes);
+    if (!last) return;
+    site->rule = qf_string_c(context, last->rule);
     site->numerics = qf_numerics_name(loosest);
-    site->note = qf_string_c(report->context, note);
+    site->note = qf_string_c(context, note);
 }
 
-static bool add_attention(qf_run *run, const qf_graph *graph, qf_node node, const qf_report *report) {
+static bool add_attention(tag_directory *directory, const qf_graph *graph, qf_node node) {
+    qf_run *run = directory->run;
     const qf_node_data *data = qf_node_at(graph, node);
     qf_site site = empty_site;
     site.tag = data->tag;
@@ -126,23 +199,19 @@ static bool add_attention(qf_run *run, const qf_graph *graph, qf_node node, cons
     site.recognised = true;
     site.fused = qf_dtype_is_float8(qf_value_dtype(graph, data->results[0]));
     site.fp8_query = qf_dtype_is_float8(qf_value_dtype(graph, qf_node_operand(graph, node, 0)));
-    const qf_rewrite *rewrite = last_rewrite(report, data->tag, true);
-    if (rewrite && site.fused) {
-        site.rule = qf_string_c(graph->context, rewrite->rule);
-        describe_rewrites(report, data->tag, &site);
-    }
+    if (site.fused) describe_rewrites(directory, &site);
     if (!site.fused) {
         qf_miss nothing = {.reason = QF_REASON_no_quantise,
                            .node = node,
                            .node_text = qf_intern_c(graph->context, qf_op_name(data->op)),
                            .location = data->location};
-        const qf_miss *miss = telling_miss(report, data->tag);
+        const qf_miss *miss = telling_miss(directory, data->tag);
         describe_miss(graph, miss ? miss : &nothing, &site);
     }
     run->counts.attentions++;
     run->counts.fused_fp8_out += site.fused;
     run->counts.fp8_query += site.fp8_query;
-    return add_site(run, site);
+    return add_site(directory, site);
 }
 
 static bool is_attention(const qf_graph *graph, qf_node node) {
@@ -151,39 +220,52 @@ static bool is_attention(const qf_graph *graph, qf_node node) {
 }
 
 /* Misses of things that never became an attention op: one site each, by tag. */
-static bool add_unrecognised(qf_run *run, const qf_graph *graph, const qf_report *report) {
+static bool add_unrecognised(tag_directory *directory, const qf_graph *graph) {
+    const qf_report *report = directory->report;
     for (uint32_t i = 0; i < report->miss_count; i++) {
         const qf_miss *miss = &report->misses[i];
-        bool known = false;
-        for (uint32_t s = 0; s < run->site_count && !known; s++) known = run->sites[s].tag == miss->tag;
-        if (known) continue;
+        if (has_site(directory, miss->tag)) continue;
         qf_site site = empty_site;
         site.tag = miss->tag;
         site.location = source_place(graph, miss->location);
         site.name = site.location;
         site.recognised = miss->recognised;
-        run->counts.attentions += site.recognised;
+        directory->run->counts.attentions += site.recognised;
         describe_miss(graph, miss, &site);
-        if (!add_site(run, site)) return false;
+        if (!add_site(directory, site)) return false;
     }
     return true;
 }
 
+/* Without printf: there may be several rewrites a layer. */
+static void add_rewrite_text(qf_buffer *text, const qf_graph *graph, const qf_rewrite *rewrite) {
+    qf_buffer_unsigned(text, rewrite->number);
+    qf_buffer_text(text, QF_TEXT(" "));
+    qf_buffer_text(text, qf_string_text(graph->context, rewrite->rule));
+    qf_buffer_text(text, QF_TEXT(" ("));
+    qf_buffer_text(text, qf_text_of(qf_numerics_name(rewrite->numerics)));
+    qf_buffer_text(text, QF_TEXT(")"));
+    size_t unlocated = text->size;
+    qf_buffer_text(text, QF_TEXT(" at "));
+    size_t before = text->size;
+    qf_location_print(text, graph, rewrite->location);
+    if (text->size == before) text->size = unlocated;
+    if (rewrite->note.id) qf_buffer_text(text, QF_TEXT(": "));
+    qf_buffer_text(text, qf_string_text(graph->context, rewrite->note));
+}
+
 static bool add_rewrites(qf_run *run, const qf_graph *graph, const qf_report *report) {
     qf_context *context = run->context;
+    qf_buffer text = {.context = context};
     if (!QF_GROW(context, run->rewrites, run->rewrite_capacity, report->rewrite_count)) return false;
     for (uint32_t i = 0; i < report->rewrite_count; i++) {
         const qf_rewrite *rewrite = &report->rewrites[i];
-        qf_buffer text = {.context = context};
-        qf_buffer_print(&text, "%u %s (%s)", rewrite->number, qf_string_c(context, rewrite->rule),
-                        qf_numerics_name(rewrite->numerics));
-        const char *location = location_text(graph, rewrite->location);
-        if (*location) qf_buffer_print(&text, " at %s", location);
-        if (rewrite->note.id) qf_buffer_print(&text, ": %s", qf_string_c(context, rewrite->note));
+        text.size = 0;
+        add_rewrite_text(&text, graph, rewrite);
         qf_string string = text.size ? qf_intern(context, (qf_text){text.data, text.size}) : (qf_string){0};
-        qf_buffer_destroy(&text);
         run->rewrites[run->rewrite_count++] = qf_string_c(context, string);
     }
+    qf_buffer_destroy(&text);
     run->counts.rewrites = report->rewrite_count;
     return true;
 }
@@ -194,11 +276,13 @@ static qf_status make_run(const qf_graph *graph, const qf_report *report, qf_run
     if (!run) return QF_ERROR_OUT_OF_MEMORY;
     run->context = context;
     run->counts.query_quants_inserted = report->query_quants_inserted;
-    bool complete = true;
+    tag_directory directory = {.report = report, .run = run};
+    bool complete = fill_directory(&directory);
     QF_FOR_EACH_NODE(graph, node)
-    if (complete && is_attention(graph, node)) complete = add_attention(run, graph, node, report);
-    complete = complete && add_unrecognised(run, graph, report) && add_rewrites(run, graph, report) &&
+    if (complete && is_attention(graph, node)) complete = add_attention(&directory, graph, node);
+    complete = complete && add_unrecognised(&directory, graph) && add_rewrites(run, graph, report) &&
                qf_context_status(context) == QF_OK;
+    destroy_directory(&directory);
     if (!complete) {
         qf_run_destroy(run);
         return QF_ERROR_OUT_OF_MEMORY;
