@@ -68,7 +68,12 @@ static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *cop
     room->operands += from->operand_count;
     room->results += from->result_count;
     room->attributes += info->attribute_count;
-    for (uint32_t i = 0; i < from->operand_count; i++) copy->operands[i] = from->operands[i];
+    for (uint32_t i = 0; i < from->operand_count; i++) {
+        qf_use *use = &copy->operands[i];
+        *use = from->operands[i];
+        qf_value_data *value = &to->values[use->value.id];
+        if (use->value.id && value->use_count == 1) value->first_use = use;
+    }
     for (uint32_t i = 0; i < from->result_count; i++) copy->results[i] = from->results[i];
     for (uint32_t i = 0; i < info->attribute_count; i++) {
         copy->attributes[i] = from->attributes[i];
@@ -81,15 +86,16 @@ static qf_use *counterpart(const qf_graph *to, const qf_use *use) {
     return use ? &to->nodes[use->user.id].operands[use->index] : NULL;
 }
 
-/* Use pointers of the copy point into the copy, in the same list order. */
+/* Use pointers of the copy point into the copy, in the same list order. Most values have one use, which clone_node
+ * linked. */
 static void relink_uses(const qf_graph *from, qf_graph *to) {
-    for (uint32_t v = 1; v < from->value_count; v++)
+    for (uint32_t v = 1; v < from->value_count; v++) {
+        if (from->values[v].use_count == 1) continue;
         to->values[v].first_use = counterpart(to, from->values[v].first_use);
-    QF_FOR_EACH_NODE(from, node) {
-        const qf_node_data *data = &from->nodes[node.id];
-        for (uint32_t i = 0; i < data->operand_count; i++) {
-            to->nodes[node.id].operands[i].next = counterpart(to, data->operands[i].next);
-            to->nodes[node.id].operands[i].previous = counterpart(to, data->operands[i].previous);
+        for (const qf_use *use = from->values[v].first_use; use; use = use->next) {
+            qf_use *copy = counterpart(to, use);
+            copy->next = counterpart(to, use->next);
+            if (copy->next) copy->next->previous = copy;
         }
     }
 }
