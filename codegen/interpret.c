@@ -1,11 +1,11 @@
 /* Owns: the node-by-node interpreter.
- * Does not own: what an op computes (qf_op_run).
+ * Does not own: what an op computes (qf_op_run), how attributes are read (passes/evaluate.h).
  * Next: interpret.h. */
 #include "codegen/interpret.h"
 
 #include <string.h>
 
-#include <qfuse/runtime.h>
+#include "passes/evaluate.h"
 
 #define MAX_OPERANDS 64
 #define MAX_LIST     256 /* items of one DIMS attribute */
@@ -88,13 +88,17 @@ static bool look_up(void *user, qf_dim_symbol symbol, int64_t *out_value) {
     return true;
 }
 
-static bool evaluate(qf_interpreter *interpreter, qf_dim dim, int64_t *out_value) {
-    return qf_dim_evaluate(interpreter->context, dim, look_up, interpreter, out_value);
+bool qf_interpreter_dim(qf_interpreter *interpreter, qf_dim dim, int64_t *out_size) {
+    return qf_dim_evaluate(interpreter->context, dim, look_up, interpreter, out_size);
+}
+
+qf_status qf_interpreter_bind_symbol(qf_interpreter *interpreter, qf_dim_symbol symbol, int64_t value) {
+    return set_symbol(interpreter, symbol.id, value) ? QF_OK : QF_ERROR_OUT_OF_MEMORY;
 }
 
 static qf_status bind_dim(qf_interpreter *interpreter, qf_dim dim, int64_t extent, uint32_t input, uint32_t axis) {
     int64_t known;
-    if (evaluate(interpreter, dim, &known)) {
+    if (qf_interpreter_dim(interpreter, dim, &known)) {
         if (known == extent) return QF_OK;
         return qf_fail(interpreter->context, QF_ERROR_GUARD, NULL, "input %u axis %u: expected extent %lld, found %lld",
                        input, axis, (long long)known, (long long)extent);
@@ -150,7 +154,7 @@ static qf_status allocate_result(qf_interpreter *interpreter, qf_node node, qf_v
         return fail_at(interpreter, node, QF_ERROR_UNSUPPORTED, "the shape of the result is not known");
     qf_tensor tensor = {.dtype = qf_type_dtype(context, type), .rank = qf_type_rank(context, type)};
     for (uint32_t i = 0; i < tensor.rank; i++)
-        if (!evaluate(interpreter, qf_type_dims(context, type)[i], &tensor.dims[i]))
+        if (!qf_interpreter_dim(interpreter, qf_type_dims(context, type)[i], &tensor.dims[i]))
             return fail_at(interpreter, node, QF_ERROR_UNSUPPORTED, "a size of the result depends on data");
     uint64_t bytes = qf_tensor_bytes(&tensor);
     if (bytes > MAX_BYTES) return fail_at(interpreter, node, QF_ERROR_LIMIT, "the result is too large");
@@ -159,31 +163,6 @@ static qf_status allocate_result(qf_interpreter *interpreter, qf_node node, qf_v
     if (!tensor.data) return QF_ERROR_OUT_OF_MEMORY;
     interpreter->slots[value.id] = (slot){.tensor = tensor, .owned_bytes = bytes, .present = true};
     return QF_OK;
-}
-
-/* `lists` has MAX_LIST entries for the evaluated DIMS of each attribute. */
-static qf_status read_attribute(qf_interpreter *interpreter, qf_node node, qf_attribute_kind kind,
-                                const qf_attribute *attribute, qf_op_attribute *out, int64_t *list) {
-    *out = (qf_op_attribute){.count = attribute->count};
-    switch (kind) {
-    case QF_ATTRIBUTE_FLOAT: out->value.number = attribute->number; return QF_OK;
-    case QF_ATTRIBUTE_STRING: out->value.string = qf_string_c(interpreter->context, attribute->string); return QF_OK;
-    case QF_ATTRIBUTE_INTS: out->value.ints = attribute->ints; return QF_OK;
-    case QF_ATTRIBUTE_LITERAL:
-        out->value.bytes = attribute->literal->data;
-        out->count = attribute->literal->size;
-        return QF_OK;
-    case QF_ATTRIBUTE_DIM:
-        if (evaluate(interpreter, attribute->dim, &out->value.integer)) return QF_OK;
-        return fail_at(interpreter, node, QF_ERROR_UNSUPPORTED, "an attribute depends on data");
-    case QF_ATTRIBUTE_DIMS:
-        for (uint32_t i = 0; i < attribute->count; i++)
-            if (i >= MAX_LIST || !evaluate(interpreter, attribute->dims[i], &list[i]))
-                return fail_at(interpreter, node, QF_ERROR_UNSUPPORTED, "a size depends on data");
-        out->value.ints = list;
-        return QF_OK;
-    default: out->value.integer = attribute->integer; return QF_OK;
-    }
 }
 
 static qf_status read_parameter(qf_interpreter *interpreter, qf_node node) {
@@ -207,6 +186,7 @@ static bool results_present(const qf_interpreter *interpreter, const qf_node_dat
     return true;
 }
 
+/* `lists` has MAX_LIST entries for the evaluated DIMS of each attribute. */
 static qf_status compute(qf_interpreter *interpreter, qf_node node, int64_t *lists) {
     const qf_graph *graph = interpreter->graph;
     const qf_node_data *data = qf_node_at(graph, node);
@@ -221,10 +201,11 @@ static qf_status compute(qf_interpreter *interpreter, qf_node node, int64_t *lis
         if (value.id && !qf_interpreter_value(interpreter, value, &operands[i]))
             return fail_at(interpreter, node, QF_ERROR_INVALID_ARGUMENT, "an operand has no value");
     }
+    for (uint32_t i = 0; i < info->attribute_count; i++)
+        if (!qf_evaluate_attribute(interpreter->context, info->attributes[i].kind, &data->attributes[i], look_up,
+                                   interpreter, &lists[i * MAX_LIST], MAX_LIST, &attributes[i]))
+            return fail_at(interpreter, node, QF_ERROR_UNSUPPORTED, "an attribute depends on data");
     qf_status status = QF_OK;
-    for (uint32_t i = 0; i < info->attribute_count && status == QF_OK; i++)
-        status = read_attribute(interpreter, node, info->attributes[i].kind, &data->attributes[i], &attributes[i],
-                                &lists[i * MAX_LIST]);
     for (uint32_t i = 0; i < data->result_count && status == QF_OK; i++) {
         status = allocate_result(interpreter, node, data->results[i]);
         results[i] = interpreter->slots[data->results[i].id].tensor;

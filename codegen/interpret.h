@@ -17,6 +17,10 @@ void qf_interpreter_destroy(qf_interpreter *interpreter);
 /* Gives graph input `index` its tensor (borrowed until destroyed) and binds the symbols of its dims. A size that
  * contradicts an earlier one fails with QF_ERROR_GUARD. */
 qf_status qf_interpreter_bind_input(qf_interpreter *interpreter, uint32_t index, const qf_tensor *tensor);
+/* Gives a value to a symbol that no input has for a dim by itself. */
+qf_status qf_interpreter_bind_symbol(qf_interpreter *interpreter, qf_dim_symbol symbol, int64_t value);
+/* The dim with the symbols that are bound so far; false where that is not enough. */
+bool qf_interpreter_dim(qf_interpreter *interpreter, qf_dim dim, int64_t *out_size);
 /* Gives any value its tensor (borrowed): its producer is then not run. */
 qf_status qf_interpreter_override(qf_interpreter *interpreter, qf_value value, const qf_tensor *tensor);
 /* Symbols as in `other`, an interpreter of the same context. */

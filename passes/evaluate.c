@@ -1,11 +1,9 @@
-/* Owns: computing one node of constants through the run-time half.
+/* Owns: attributes for the run-time half; computing one node of constants through it.
  * Does not own: which nodes are worth it (fold.c).
  * Next: qfuse/runtime.h. */
 #include "passes/evaluate.h"
 
 #include <string.h>
-
-#include <qfuse/runtime.h>
 
 #define MAX_OPERANDS 16
 #define MAX_LIST     64
@@ -21,8 +19,9 @@ static bool to_tensor(const qf_context *context, const qf_literal *literal, void
     return true;
 }
 
-static bool to_attribute(const qf_context *context, qf_attribute_kind kind, const qf_attribute *attribute,
-                         qf_op_attribute *out, int64_t *list) {
+bool qf_evaluate_attribute(const qf_context *context, qf_attribute_kind kind, const qf_attribute *attribute,
+                           qf_symbol_lookup lookup, void *user, int64_t *list, uint32_t capacity,
+                           qf_op_attribute *out) {
     *out = (qf_op_attribute){.count = attribute->count};
     switch (kind) {
     case QF_ATTRIBUTE_FLOAT: out->value.number = attribute->number; return true;
@@ -32,10 +31,10 @@ static bool to_attribute(const qf_context *context, qf_attribute_kind kind, cons
         out->value.bytes = attribute->literal->data;
         out->count = attribute->literal->size;
         return true;
-    case QF_ATTRIBUTE_DIM: return qf_dim_is_constant(context, attribute->dim, &out->value.integer);
+    case QF_ATTRIBUTE_DIM: return qf_dim_evaluate(context, attribute->dim, lookup, user, &out->value.integer);
     case QF_ATTRIBUTE_DIMS:
         for (uint32_t i = 0; i < attribute->count; i++)
-            if (i >= MAX_LIST || !qf_dim_is_constant(context, attribute->dims[i], &list[i])) return false;
+            if (i >= capacity || !qf_dim_evaluate(context, attribute->dims[i], lookup, user, &list[i])) return false;
         out->value.ints = list;
         return true;
     default: out->value.integer = attribute->integer; return true;
@@ -67,7 +66,8 @@ qf_status qf_evaluate_on_cpu(void *user, const qf_graph *graph, qf_node node, co
         if (!to_tensor(context, out[i], bytes.data, &results[i])) return QF_ERROR_UNSUPPORTED;
     }
     for (uint32_t i = 0; i < info->attribute_count; i++)
-        if (!to_attribute(context, info->attributes[i].kind, &data->attributes[i], &attributes[i], lists[i]))
+        if (!qf_evaluate_attribute(context, info->attributes[i].kind, &data->attributes[i], NULL, NULL, lists[i],
+                                   MAX_LIST, &attributes[i]))
             return QF_ERROR_UNSUPPORTED;
     return qf_op_run(context, data->op, inputs, data->operand_count, attributes, info->attribute_count, results,
                      data->result_count, 1);

@@ -1,5 +1,5 @@
 /* Owns: left sides of rules as graphs on random shapes, with inputs, and the comparison of results by numerics class.
- * Does not own: running graphs (tests: tests/patterns/evaluating.h; `qfuse rules test`: codegen/interpret.h).
+ * Does not own: running graphs (codegen/interpret.h).
  * Next: instance.c; docs/rules.md, Tests. */
 #ifndef QF_PATTERNS_INSTANCE_H
 #define QF_PATTERNS_INSTANCE_H

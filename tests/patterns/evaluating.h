@@ -1,108 +1,105 @@
-/* Owns: a straight-line evaluator of graphs with constant dims on the CPU kernels.
- * Does not own: kernels (kernels/), the run-time half's executor.
- * Next: rules_test.c. */
+/* Owns: one run of a graph by the interpreter: tensors for its inputs, numbers of its outputs.
+ * Does not own: the interpreter (codegen/interpret.h), what the inputs hold beyond a default.
+ * Next: rules_test.c, attention_numbers_test.c. */
 #ifndef QF_TESTS_PATTERNS_EVALUATING_H
 #define QF_TESTS_PATTERNS_EVALUATING_H
 
 #include <math.h>
 
 #include "base/convert.h"
-#include "ir/graph.h"
-#include "kernels/kernel.h"
+#include "codegen/interpret.h"
 #include "tests/check.h"
 
-/* One tensor for each value of a graph; data NULL where there is none yet. */
-typedef struct tensors {
-    qf_view *views;
-    uint32_t count;
-} tensors;
+/* Lists of them end with symbol NULL. */
+typedef struct evaluation_size {
+    const char *symbol;
+    int64_t size;
+} evaluation_size;
 
-static inline qf_view tensor_make(const qf_graph *graph, qf_value value) {
-    qf_view view = {.dtype = qf_value_dtype(graph, value), .rank = qf_value_rank(graph, value)};
+typedef struct evaluation {
+    const qf_graph *graph;
+    qf_interpreter *interpreter;
+    qf_tensor *inputs; /* zeros until they are filled */
+} evaluation;
+
+static inline uint64_t tensor_count(const qf_tensor *tensor) {
     uint64_t count = 1;
-    for (uint32_t i = 0; i < view.rank; i++) {
-        assert_true(qf_dim_is_constant(graph->context, qf_value_dims(graph, value)[i], &view.dims[i]));
-        count *= (uint64_t)view.dims[i];
-    }
-    view.data = calloc(1, (size_t)qf_dtype_bytes(view.dtype, count) + 1);
-    return view;
-}
-
-static inline int64_t tensor_count(const qf_view *view) {
-    int64_t count = 1;
-    for (uint32_t i = 0; i < view->rank; i++) count *= view->dims[i];
+    for (uint32_t i = 0; i < tensor->rank; i++) count *= (uint64_t)tensor->dims[i];
     return count;
 }
 
-static inline void tensors_open(tensors *all, const qf_graph *graph) {
-    all->count = graph->value_count;
-    all->views = calloc(all->count, sizeof *all->views);
-}
-
-static inline void tensors_close(tensors *all) {
-    for (uint32_t i = 0; i < all->count; i++) free(all->views[i].data);
-    free(all->views);
-}
-
-#define EVALUATE_MAX 24
-
-static inline void evaluate_attribute(const qf_graph *graph, qf_attribute_kind kind, const qf_attribute *attribute,
-                                      qf_kernel_attribute *out, int64_t *list) {
-    out->count = attribute->count;
-    switch (kind) {
-    case QF_ATTRIBUTE_FLOAT: out->number = attribute->number; break;
-    case QF_ATTRIBUTE_STRING: out->string = qf_string_c(graph->context, attribute->string); break;
-    case QF_ATTRIBUTE_INTS: out->ints = attribute->ints; break;
-    case QF_ATTRIBUTE_DIM: assert_true(qf_dim_is_constant(graph->context, attribute->dim, &out->integer)); break;
-    case QF_ATTRIBUTE_LITERAL:
-        out->bytes = attribute->literal->data;
-        out->count = attribute->literal->size;
-        break;
-    case QF_ATTRIBUTE_DIMS:
-        for (uint32_t i = 0; i < attribute->count; i++)
-            assert_true(qf_dim_is_constant(graph->context, attribute->dims[i], &list[i]));
-        out->ints = list;
-        break;
-    default: out->integer = attribute->integer; break;
+/* `sizes` may be NULL for a graph without symbols. */
+static inline void evaluation_open(evaluation *e, const qf_graph *graph, const evaluation_size *sizes) {
+    *e = (evaluation){.graph = graph};
+    e->interpreter = qf_interpreter_create(graph, 1);
+    e->inputs = calloc(graph->input_count + 1, sizeof *e->inputs);
+    assert_true(e->interpreter && e->inputs);
+    for (const evaluation_size *size = sizes; size && size->symbol; size++) {
+        qf_dim_symbol symbol = qf_dim_symbol_find(graph->context, qf_text_of(size->symbol));
+        if (symbol.id) assert_int_equal(qf_interpreter_bind_symbol(e->interpreter, symbol, size->size), QF_OK);
+    }
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        qf_value value = graph->inputs[i];
+        qf_tensor *tensor = &e->inputs[i];
+        *tensor = (qf_tensor){.dtype = qf_value_dtype(graph, value), .rank = qf_value_rank(graph, value)};
+        for (uint32_t axis = 0; axis < tensor->rank; axis++)
+            assert_true(qf_interpreter_dim(e->interpreter, qf_value_dims(graph, value)[axis], &tensor->dims[axis]));
+        tensor->data = calloc(1, (size_t)qf_tensor_bytes(tensor) + 1);
+        assert_non_null(tensor->data);
     }
 }
 
-static inline void evaluate_node(const qf_graph *graph, qf_node node, tensors *all) {
-    const qf_node_data *data = qf_node_at(graph, node);
-    const qf_op_info *info = qf_op_info_of(data->op);
-    qf_view operands[EVALUATE_MAX] = {{0}}, results[EVALUATE_MAX] = {{0}};
-    qf_kernel_attribute attributes[QF_MAX_ATTRIBUTES];
-    int64_t lists[QF_MAX_ATTRIBUTES][16];
-    char message[256] = "";
-    for (uint32_t i = 0; i < data->operand_count; i++)
-        if (data->operands[i].value.id) operands[i] = all->views[data->operands[i].value.id];
-    for (uint32_t i = 0; i < data->result_count; i++)
-        results[i] = all->views[data->results[i].id] = tensor_make(graph, data->results[i]);
-    for (uint32_t i = 0; i < info->attribute_count; i++)
-        evaluate_attribute(graph, info->attributes[i].kind, &data->attributes[i], &attributes[i], lists[i]);
-    qf_kernel_call call = {.op = data->op,
-                           .operand_count = data->operand_count,
-                           .result_count = data->result_count,
-                           .operands = operands,
-                           .results = results,
-                           .attributes = attributes,
-                           .thread_count = 1,
-                           .message = message,
-                           .message_size = sizeof message};
-    /* The kernel sees all of the table's results. */
-    if (info->result_count > call.result_count && info->results[0].kind != QF_RESULT_SEVERAL)
-        call.result_count = info->result_count;
-    size_t scratch = qf_cpu_scratch_size(&call);
-    call.scratch = scratch ? aligned_alloc(64, (scratch + 63) / 64 * 64) : NULL;
-    qf_cpu_kernel kernel = qf_cpu_kernel_of(data->op);
-    if (!kernel || kernel(&call) != QF_OK) fail_msg("%s: %s", info->name, message);
-    free(call.scratch);
+static inline void evaluation_close(evaluation *e) {
+    for (uint32_t i = 0; i < e->graph->input_count; i++) free(e->inputs[i].data);
+    free(e->inputs);
+    qf_interpreter_destroy(e->interpreter);
 }
 
-/* Inputs are in `all` already. */
-static inline void evaluate_graph(const qf_graph *graph, tensors *all) {
-    QF_FOR_EACH_NODE(graph, node)
-    if (qf_node_op(graph, node) != QF_OP_return) evaluate_node(graph, node, all);
+/* By the input's name only: uniform in [-2, 2]; scalars are scales between 0.01 and 0.05; booleans are true three times
+ * out of four; integers from 1 to 4. */
+static inline void evaluation_fill(evaluation *e, uint32_t index) {
+    const qf_tensor *tensor = &e->inputs[index];
+    const char *name = qf_string_c(e->graph->context, qf_value_at(e->graph, e->graph->inputs[index])->name);
+    uint64_t state = qf_hash_bytes(name, strlen(name), 12345), count = tensor_count(tensor);
+    for (uint64_t i = 0; i < count; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        double unit = (double)(state >> 11) / 9007199254740992.0;
+        double number = tensor->rank == 0 ? 0.01 + 0.04 * unit : 4.0 * unit - 2.0;
+        if (tensor->dtype == QF_I1) number = unit < 0.75;
+        if (qf_dtype_kind_of(tensor->dtype) == QF_DTYPE_KIND_INTEGER) number = 1.0 + floor(unit * 4.0);
+        qf_store_f64(tensor->dtype, tensor->data, (int64_t)i, number, true);
+    }
+}
+
+/* `check`: where the graph's context reports. */
+static inline void evaluation_run(evaluation *e, const check_state *check) {
+    qf_status status = QF_OK;
+    for (uint32_t i = 0; i < e->graph->input_count && status == QF_OK; i++)
+        status = qf_interpreter_bind_input(e->interpreter, i, &e->inputs[i]);
+    if (status == QF_OK) status = qf_interpreter_run(e->interpreter, NULL);
+    if (status != QF_OK) fail_msg("%s", check->messages);
+}
+
+/* Valid until the evaluation is closed. */
+static inline qf_tensor evaluation_output(const evaluation *e, uint32_t index) {
+    qf_tensor tensor;
+    assert_true(qf_interpreter_value(e->interpreter, qf_node_operand(e->graph, e->graph->last, index), &tensor));
+    return tensor;
+}
+
+/* Relative root mean square of a - b; NaN must stand in the same places. */
+static inline double relative_difference(const qf_tensor *a, const qf_tensor *b) {
+    double error = 0.0, size = 0.0;
+    uint64_t count = tensor_count(a);
+    assert_int_equal(count, tensor_count(b));
+    for (uint64_t i = 0; i < count; i++) {
+        double x = qf_load_f64(a->dtype, a->data, (int64_t)i), y = qf_load_f64(b->dtype, b->data, (int64_t)i);
+        if (isnan(x) != isnan(y)) return INFINITY;
+        if (isnan(x)) continue;
+        error += (x - y) * (x - y);
+        size += y * y;
+    }
+    return size > 0.0 ? sqrt(error / size) : sqrt(error);
 }
 
 #endif

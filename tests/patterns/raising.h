@@ -1,5 +1,5 @@
 /* Owns: helpers of the recogniser's tests: parse a body, raise, look at the attention that came out.
- * Does not own: evaluation of graphs (evaluate.h).
+ * Does not own: evaluation of graphs (evaluating.h).
  * Next: attention_test.c. */
 #ifndef QF_TESTS_PATTERNS_RAISING_H
 #define QF_TESTS_PATTERNS_RAISING_H

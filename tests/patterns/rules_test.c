@@ -8,33 +8,29 @@
 
 #define TRIALS 12
 
-static void run_both(qf_rule_instance *instance, const qf_graph *after) {
+/* Whether both graphs give the same from random inputs, as far as the rule's class promises; else `message` says why.
+ */
+static bool results_agree(qf_rule_instance *instance, const qf_graph *after, const check_state *check, char *message,
+                          size_t message_size) {
     const qf_graph *before = instance->graph;
-    tensors first, second;
-    char message[256];
-    tensors_open(&first, before);
-    tensors_open(&second, after);
+    evaluation first, second;
+    evaluation_open(&first, before, NULL);
+    evaluation_open(&second, after, NULL);
     for (uint32_t i = 0; i < before->input_count; i++) {
-        qf_value value = before->inputs[i];
-        qf_view *view = &first.views[value.id];
-        *view = tensor_make(before, value);
-        uint64_t count = (uint64_t)tensor_count(view);
-        qf_rule_instance_fill(instance, i, view->data, count);
-        second.views[value.id] = tensor_make(before, value);
-        memcpy(second.views[value.id].data, view->data, (size_t)qf_dtype_bytes(view->dtype, count));
+        qf_rule_instance_fill(instance, i, first.inputs[i].data, tensor_count(&first.inputs[i]));
+        memcpy(second.inputs[i].data, first.inputs[i].data, (size_t)qf_tensor_bytes(&first.inputs[i]));
     }
-    evaluate_graph(before, &first);
-    evaluate_graph(after, &second);
-    for (uint32_t i = 0; i < qf_node_at(before, before->last)->operand_count; i++) {
-        qf_view *a = &first.views[qf_node_operand(before, before->last, i).id];
-        qf_view *b = &second.views[qf_node_operand(after, after->last, i).id];
-        assert_int_equal(tensor_count(a), tensor_count(b));
-        if (!qf_rule_results_agree(instance, a->dtype, a->data, b->data, (uint64_t)tensor_count(a), message,
-                                   sizeof message))
-            fail_msg("%s: %s", qf_string_c(before->context, instance->rule->name), message);
+    evaluation_run(&first, check);
+    evaluation_run(&second, check);
+    bool agree = true;
+    for (uint32_t i = 0; i < qf_node_at(before, before->last)->operand_count && agree; i++) {
+        qf_tensor a = evaluation_output(&first, i), b = evaluation_output(&second, i);
+        assert_int_equal(tensor_count(&a), tensor_count(&b));
+        agree = qf_rule_results_agree(instance, a.dtype, a.data, b.data, tensor_count(&a), message, message_size);
     }
-    tensors_close(&first);
-    tensors_close(&second);
+    evaluation_close(&first);
+    evaluation_close(&second);
+    return agree;
 }
 
 static void test_rule(qf_context *context, check_state *check, qf_rule *rule, uint32_t test, uint64_t seed) {
@@ -55,7 +51,9 @@ static void test_rule(qf_context *context, check_state *check, qf_rule *rule, ui
         fail_msg("%s: test clause %u does not match its own left side:\n%s", qf_string_c(context, rule->name), test + 1,
                  text.data);
     }
-    run_both(&instance, after);
+    char message[256];
+    if (!results_agree(&instance, after, check, message, sizeof message))
+        fail_msg("%s: %s", qf_string_c(context, rule->name), message);
     qf_report_destroy(&report);
     qf_graph_destroy(after);
     qf_rule_instance_destroy(&instance);
@@ -107,27 +105,9 @@ static void wrong_rules_are_found(void **state) {
             bool changed = false;
             assert_int_equal(qf_rules_run(after, "canonicalize", &options, &report, &changed), QF_OK);
             assert_true(changed);
-            tensors first, second;
-            tensors_open(&first, instance.graph);
-            tensors_open(&second, after);
-            for (uint32_t v = 0; v < instance.graph->input_count; v++) {
-                qf_value value = instance.graph->inputs[v];
-                first.views[value.id] = tensor_make(instance.graph, value);
-                second.views[value.id] = tensor_make(instance.graph, value);
-                uint64_t count = (uint64_t)tensor_count(&first.views[value.id]);
-                qf_rule_instance_fill(&instance, v, first.views[value.id].data, count);
-                memcpy(second.views[value.id].data, first.views[value.id].data, (size_t)count * sizeof(float));
-            }
-            evaluate_graph(instance.graph, &first);
-            evaluate_graph(after, &second);
             char message[256] = "";
-            qf_view *a = &first.views[qf_node_operand(instance.graph, instance.graph->last, 0).id];
-            qf_view *b = &second.views[qf_node_operand(after, after->last, 0).id];
-            found = !qf_rule_results_agree(&instance, QF_F32, a->data, b->data, (uint64_t)tensor_count(a), message,
-                                           sizeof message);
+            found = !results_agree(&instance, after, &check, message, sizeof message);
             assert_int_equal(found, message[0] != 0);
-            tensors_close(&first);
-            tensors_close(&second);
             qf_report_destroy(&report);
             qf_graph_destroy(after);
             qf_rule_instance_destroy(&instance);

@@ -1,6 +1,6 @@
 /* Owns: spellings of attention, as bodies of graphs over the symbols B, T, S and past.
  * Does not own: what is checked of them (attention_numbers_test.c, attention_perturb_test.c).
- * Next: evaluate.h. */
+ * Next: evaluating.h. */
 #ifndef QF_TESTS_PATTERNS_SPELLINGS_H
 #define QF_TESTS_PATTERNS_SPELLINGS_H
 
