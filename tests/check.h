@@ -1,5 +1,5 @@
 /* Owns: what every unit test includes: cmocka in its required order, a context that fails the test on leaks.
- * Does not own: golden files (tests/golden), random graphs (tests/random).
+ * Does not own: golden files (tests/golden), random graphs (tests/random.h).
  * Next: any *_test.c. */
 #ifndef QF_TESTS_CHECK_H
 #define QF_TESTS_CHECK_H
@@ -16,9 +16,9 @@
 
 #include "base/context.h"
 
-/* Counts live bytes, keeps the last diagnostics, and fails the n-th allocation when asked. */
+/* Counts live bytes and the most there were, keeps the last diagnostics, and fails the n-th allocation when asked. */
 typedef struct check_state {
-    size_t live_bytes;
+    size_t live_bytes, highest_bytes;
     uint64_t allocations, fail_at; /* fail_at 0: never */
     char messages[8192];           /* "error location: message\n" each */
 } check_state;
@@ -33,6 +33,7 @@ static void *check_reallocate(void *user, void *pointer, size_t old_size, size_t
     if (++state->allocations == state->fail_at) return NULL;
     void *result = realloc(pointer, new_size);
     if (result) state->live_bytes += new_size - (pointer ? old_size : 0);
+    if (state->live_bytes > state->highest_bytes) state->highest_bytes = state->live_bytes;
     return result;
 }
 

@@ -148,6 +148,19 @@ static Onnx__NodeProto *b_node(builder *b, const char *domain, const char *op_ty
     return b->nodes[b->graph.n_node++] = b_make(b, domain, op_type, inputs, outputs);
 }
 
+/* A function of the model, with room for 32 nodes. */
+static inline Onnx__FunctionProto *b_function(builder *b, const char *domain, const char *name, const char *inputs,
+                                              const char *outputs) {
+    Onnx__FunctionProto *function = b_new(b, sizeof *function);
+    onnx__function_proto__init(function);
+    function->domain = b_text(b, domain);
+    function->name = b_text(b, name);
+    function->n_input = b_names(b, inputs, &function->input);
+    function->n_output = b_names(b, outputs, &function->output);
+    function->node = b_new(b, 32 * sizeof *function->node);
+    return b->functions[b->model.n_functions++] = function;
+}
+
 static Onnx__AttributeProto *b_attribute(builder *b, Onnx__NodeProto *node, const char *name,
                                          Onnx__AttributeProto__AttributeType type) {
     Onnx__AttributeProto *attribute = b_new(b, sizeof *attribute);

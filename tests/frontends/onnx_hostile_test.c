@@ -7,48 +7,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A context whose allocator also keeps the highest number of live bytes. */
-typedef struct meter {
-    check_state check;
-    size_t highest;
-} meter;
-
-static void *meter_reallocate(void *user, void *pointer, size_t old_size, size_t new_size) {
-    meter *state = user;
-    void *result = check_reallocate(&state->check, pointer, old_size, new_size);
-    if (state->check.live_bytes > state->highest) state->highest = state->check.live_bytes;
-    return result;
-}
-
-static void meter_message(void *user, const qf_diagnostic *diagnostic) {
-    check_message(&((meter *)user)->check, diagnostic);
-}
-
-static qf_context *meter_context(meter *state) {
-    memset(state, 0, sizeof *state);
-    qf_context_options options = {.struct_size = sizeof options,
-                                  .allocator = {meter_reallocate, state},
-                                  .handler = meter_message,
-                                  .handler_user = state};
-    qf_context *context = NULL;
-    assert_int_equal(qf_context_create(&options, &context), QF_OK);
-    return context;
-}
-
 /* The import fails with this status and exactly one error that holds `text`; memory stays within the documented bound.
  */
 static void refused(const uint8_t *data, size_t size, qf_status expected, const char *text) {
-    meter state;
-    qf_context *context = meter_context(&state);
+    check_state state;
+    qf_context *context = check_context(&state);
     qf_graph *graph = (qf_graph *)&state;
     assert_int_equal(qf_onnx_import_memory(context, data, size, NULL, &graph), expected);
     assert_null(graph);
-    if (!strstr(state.check.messages, text)) fail_msg("expected '%s' in: %s", text, state.check.messages);
-    const char *first = strstr(state.check.messages, "error ");
+    if (!strstr(state.messages, text)) fail_msg("expected '%s' in: %s", text, state.messages);
+    const char *first = strstr(state.messages, "error ");
     assert_non_null(first);
     assert_null(strstr(first + 1, "\nerror "));
-    assert_true(state.highest <= size * 32 + ((size_t)16 << 20) + ((size_t)1 << 20));
-    check_destroy(context, &state.check);
+    assert_true(state.highest_bytes <= size * 32 + ((size_t)16 << 20) + ((size_t)1 << 20));
+    check_destroy(context, &state);
 }
 
 static size_t put_varint(uint8_t *out, uint64_t value) {
@@ -147,16 +119,10 @@ static void function_bombs_are_bounded(void **unused) {
     b_output(b, "y");
     enum { LEVELS = 7 };
     for (int level = 0; level < LEVELS; level++) {
-        Onnx__FunctionProto *function = b_new(b, sizeof *function);
-        onnx__function_proto__init(function);
         char name[8], next[8];
         (void)snprintf(name, sizeof name, "F%d", level);
         (void)snprintf(next, sizeof next, "F%d", level + 1);
-        function->name = b_text(b, name);
-        function->domain = b_text(b, "f");
-        function->n_input = b_names(b, "a", &function->input);
-        function->n_output = b_names(b, "t19", &function->output);
-        function->node = b_new(b, 20 * sizeof *function->node);
+        Onnx__FunctionProto *function = b_function(b, "f", name, "a", "t19");
         for (int i = 0; i < 20; i++) {
             char from[8] = "a", to[8];
             if (i) (void)snprintf(from, sizeof from, "t%d", i - 1);
@@ -164,7 +130,6 @@ static void function_bombs_are_bounded(void **unused) {
             bool last = level == LEVELS - 1;
             function->node[function->n_node++] = b_make(b, last ? "" : "f", last ? "Neg" : next, from, to);
         }
-        b->functions[b->model.n_functions++] = function;
     }
     check_state state;
     qf_context *context = check_context(&state);
@@ -192,19 +157,12 @@ static void constants_in_functions_are_bounded(void **unused) {
         (void)b_node(b, "f", "F", from, to);
     }
     b_output(b, "x40");
-    Onnx__FunctionProto *function = b_new(b, sizeof *function);
-    onnx__function_proto__init(function);
-    function->name = b_text(b, "F");
-    function->domain = b_text(b, "f");
-    function->n_input = b_names(b, "a", &function->input);
-    function->n_output = b_names(b, "r", &function->output);
-    function->node = b_new(b, 2 * sizeof *function->node);
+    Onnx__FunctionProto *function = b_function(b, "f", "F", "a", "r");
     function->node[function->n_node++] = b_make(b, "", "Constant", "", "c");
     Onnx__TensorProto *tensor = b_initializer(b, "", 1, (int64_t[]){4096}, 1, numbers, sizeof numbers);
     b->graph.n_initializer = 0;
     b_attribute(b, function->node[0], "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR)->t = tensor;
     function->node[function->n_node++] = b_make(b, "", "Add", "a c", "r");
-    b->functions[b->model.n_functions++] = function;
     check_state state;
     qf_context *context = check_context(&state);
     size_t size;
@@ -228,15 +186,8 @@ static void a_function_that_calls_itself(void **unused) {
     b_input(b, "x", 1, "2");
     (void)b_node(b, "f", "F", "x", "y");
     b_output(b, "y");
-    Onnx__FunctionProto *function = b_new(b, sizeof *function);
-    onnx__function_proto__init(function);
-    function->name = b_text(b, "F");
-    function->domain = b_text(b, "f");
-    function->n_input = b_names(b, "a", &function->input);
-    function->n_output = b_names(b, "r", &function->output);
-    function->node = b_new(b, sizeof *function->node);
+    Onnx__FunctionProto *function = b_function(b, "f", "F", "a", "r");
     function->node[function->n_node++] = b_make(b, "f", "F", "a", "r");
-    b->functions[b->model.n_functions++] = function;
     size_t size;
     const uint8_t *data = b_pack(b, &size);
     refused(data, size, QF_ERROR_LIMIT, "calls itself");
