@@ -24,7 +24,7 @@ install_missing() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-build_packages=(gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libjansson-dev libcmocka-dev
+build_packages=(gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libjansson-dev libzip-dev libcmocka-dev
     libonnx-dev unzip ca-certificates python3-pip)
 
 # build PRESET [targets...]: configures once, builds what changed.

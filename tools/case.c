@@ -79,29 +79,45 @@ static bool load_expectations(case_state *state) {
 }
 
 static bool find_file(const case_state *state, char *out, size_t size) {
-    static const char *const names[] = {"model.onnx", "model.qf"};
+    static const char *const names[] = {"model.onnx", "model.pt2", "model.qf"};
     struct stat status;
     for (size_t i = 0; i < QF_COUNT_OF(names); i++) {
         (void)snprintf(out, size, "%s/%s", state->folder, names[i]);
         if (stat(out, &status) == 0) return true;
     }
     (void)qf_fail(state->tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = state->folder},
-                  "expected model.onnx or model.qf in this folder");
+                  "expected model.onnx, model.pt2 or model.qf in this folder");
     return false;
 }
 
 /* --- the unfused graph --- */
 
+/* A buffer that the program writes begins with what the model holds for it. */
+static bool read_initial(case_state *state, uint32_t index, qf_tensor *tensor) {
+    qf_context *context = state->tool->context;
+    qf_value value = state->clean->inputs[index];
+    const qf_weight *weight = qf_graph_find_weight(state->clean, qf_value_at(state->clean, value)->name);
+    if (!weight) return false;
+    *tensor = (qf_tensor){.dtype = qf_value_dtype(state->clean, value), .rank = qf_value_rank(state->clean, value)};
+    if (tensor->rank > QF_TENSOR_MAX_RANK) return false;
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        if (!qf_dim_is_constant(context, qf_value_dims(state->clean, value)[i], &tensor->dims[i])) return false;
+    if (qf_tensor_bytes(tensor) != weight->size || !tensor_allocate(state->tool, tensor)) return false;
+    memcpy(tensor->data, weight->data, weight->size);
+    return true;
+}
+
 static bool load_inputs(case_state *state) {
     char path[4096];
     for (uint32_t i = 0; i < state->clean->input_count; i++) {
-        if (i == MAX_INPUTS || !tensor_path(state->data_folder, "input", i, path, sizeof path)) {
+        qf_tensor *tensor = &state->inputs[state->input_count];
+        bool given = i < MAX_INPUTS && tensor_path(state->data_folder, "input", i, path, sizeof path);
+        if (!given && (i >= MAX_INPUTS || !read_initial(state, i, tensor))) {
             (void)qf_fail(state->tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = state->data_folder},
                           "expected input_%u.pb or input_%u.npy", i, i);
             return false;
         }
-        qf_tensor *tensor = &state->inputs[state->input_count];
-        if (!tensor_read(state->tool, path, tensor)) return false;
+        if (given && !tensor_read(state->tool, path, tensor)) return false;
         state->input_count++;
         if (!tensor_convert(state->tool, tensor, qf_value_dtype(state->clean, state->clean->inputs[i]))) return false;
         if (qf_interpreter_bind_input(state->interpreter, i, tensor) != QF_OK) return false;

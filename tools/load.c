@@ -1,5 +1,5 @@
 /* Owns: reading and writing files for the program; telling graph formats apart.
- * Does not own: the formats (ir/text.h, qfuse/onnx.h).
+ * Does not own: the formats (ir/text.h, qfuse/onnx.h, qfuse/pt2.h).
  * Next: tool.h. */
 #include <errno.h>
 #include <stdlib.h>
@@ -113,8 +113,24 @@ static qf_graph *import_onnx(qf_tool *tool, const char *path) {
     return qf_onnx_import_file(tool->context, path, &options, &graph) == QF_OK ? graph : NULL;
 }
 
+static qf_graph *import_pt2(qf_tool *tool, const char *path) {
+    qf_pt2_import_options options = {.struct_size = sizeof options};
+    qf_graph *graph = NULL;
+    char *customs = NULL;
+    if (tool->options.pt2_customs) {
+        size_t size;
+        customs = tool_read_file(tool, tool->options.pt2_customs, (size_t)1 << 20, &size);
+        if (!customs) return NULL;
+    }
+    options.customs = customs;
+    qf_status status = qf_pt2_import_file(tool->context, path, &options, &graph);
+    free(customs);
+    return status == QF_OK ? graph : NULL;
+}
+
 qf_graph *tool_load_graph(qf_tool *tool, const char *path) {
     if (tool_has_extension(path, "onnx")) return import_onnx(tool, path);
+    if (tool_has_extension(path, "pt2")) return import_pt2(tool, path);
     size_t size;
     char *data = tool_read_file(tool, path, QF_TEXT_MAX_BYTES, &size);
     if (!data) return NULL;

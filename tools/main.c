@@ -29,7 +29,7 @@ static void print_help(FILE *out) {
     (void)fprintf(out,
                   "\n`qfuse COMMAND --help` lists the options of a command; `qfuse --version` prints the version.\n"
                   "Exit codes: 0 success; 1 a located error was printed; 2 wrong usage; 3 outputs differ.\n"
-                  "Files are QFuse text (docs/ir.md), ONNX models or saved plans, told apart by their first bytes.\n");
+                  "Files are QFuse text (docs/ir.md), ONNX models, torch.export archives (.pt2) or saved plans, told apart by their first bytes.\n");
 }
 
 static void print_command_help(FILE *out, const tool_command *command) {

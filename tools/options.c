@@ -40,6 +40,8 @@ static const struct option {
     {"remarks", NULL, "opt", "print what explain prints, on standard error", OPTION_FLAG, AT(remarks)},
     {"onnx-revision", "WHICH", "opt explain run case compare", "reading of Attention-23/24: newest, first", OPTION_TEXT,
      AT(revision)},
+    {"pt2-customs", "FILE", "opt explain run case compare", "rows for custom operators (frontends/pt2/customs.def)",
+     OPTION_TEXT, AT(pt2_customs)},
     {"onnx-stepwise", NULL, "opt explain run case compare",
      "16-bit Softmax and Sigmoid round after every step, as onnx.reference does", OPTION_FLAG, AT(onnx_stepwise)},
     {"json", NULL, "explain", "one JSON object", OPTION_FLAG, AT(json)},

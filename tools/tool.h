@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include <qfuse/onnx.h>
+#include <qfuse/pt2.h>
 #include <qfuse/pass.h>
 #include <qfuse/plan.h>
 #include <qfuse/runtime.h>
@@ -20,6 +21,7 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_DIFFERENT = 3 };
 typedef struct tool_options {
     const char *passes, *numerics, *target, *query_scale, *emit, *output, *rules, *revision;
     bool onnx_stepwise;
+    const char *pt2_customs;
     const char *print_before, *print_after;
     const char *expect, *compare, *output_directory, *device, *dims;
     const char *inputs[64];

@@ -1,0 +1,86 @@
+/* Owns: what mapping functions use to read a node's arguments and to emit nodes.
+ * Does not own: the mappings (map_*.c).
+ * Next: build.c, arguments.c. */
+#ifndef QF_FRONTENDS_PT2_BUILD_H
+#define QF_FRONTENDS_PT2_BUILD_H
+
+#include "frontends/pt2/import.h"
+
+/* Helpers that emit return 0 after a recorded failure, and given 0 for a required value return 0 in turn; mappings end
+ * with qf_pt2_done, which sees that. */
+
+/* --- arguments by name (arguments.c); what is absent or None gives the default --- */
+static inline qf_graph *qf_pt2_graph(const qf_pt2_call *call) {
+    return call->import->graph;
+}
+bool qf_pt2_has(const qf_pt2_call *call, const char *name);           /* given, and not None */
+uint32_t qf_pt2_tensor_argument(qf_pt2_call *call, const char *name); /* 0: absent */
+qf_value qf_pt2_in(qf_pt2_call *call, const char *name);              /* its value now; 0: absent */
+bool qf_pt2_is_number(const qf_pt2_call *call, const char *name);
+double qf_pt2_number(const qf_pt2_call *call, const char *name, double otherwise);
+int64_t qf_pt2_int(const qf_pt2_call *call, const char *name, int64_t otherwise);
+bool qf_pt2_bool(const qf_pt2_call *call, const char *name, bool otherwise);
+const char *qf_pt2_string(const qf_pt2_call *call, const char *name, const char *otherwise);
+/* An integer that may be symbolic. False: absent, or no integer. */
+bool qf_pt2_dim(qf_pt2_call *call, const char *name, qf_dim *out);
+/* A list of such; a single one counts as a list of one. False: absent, or longer than `limit`. */
+bool qf_pt2_dims(qf_pt2_call *call, const char *name, qf_dim *out, uint32_t limit, uint32_t *out_count);
+/* The same where all are constants. */
+bool qf_pt2_ints(qf_pt2_call *call, const char *name, int64_t *out, uint32_t limit, uint32_t *out_count);
+/* A list of tensors, in scratch memory; 0 for None. False: absent, or a failure. */
+bool qf_pt2_tensors(qf_pt2_call *call, const char *name, uint32_t **out, uint32_t *out_count);
+/* The dtype of a scalar type argument. False: given, but unknown to QFuse. */
+bool qf_pt2_dtype_argument(const qf_pt2_call *call, const char *name, qf_dtype otherwise, qf_dtype *out);
+
+/* --- outcomes --- */
+bool qf_pt2_wants(const qf_pt2_call *call, uint32_t output);
+qf_pt2_outcome qf_pt2_done(qf_pt2_call *call, qf_value first);
+qf_pt2_outcome qf_pt2_decline(qf_pt2_call *call, const char *reason);
+
+/* --- values --- */
+uint32_t qf_pt2_rank(const qf_pt2_call *call, qf_value value); /* QF_UNRANKED where unknown or absent */
+qf_dtype qf_pt2_dtype_of(const qf_pt2_call *call, qf_value value);
+qf_dim qf_pt2_dim_of(const qf_pt2_call *call, qf_value value, int32_t axis); /* negative ones count from the end */
+qf_dim qf_pt2_constant(const qf_pt2_call *call, int64_t value);
+/* axis made non-negative for `rank` (a scalar has the axes -1 and 0); false when out of range, after a failure. */
+bool qf_pt2_axis(qf_pt2_call *call, int64_t axis, uint32_t rank, uint32_t *out);
+/* Axes of an argument, sorted, each once; all where it is absent. False: out of range, after a failure. */
+typedef struct qf_pt2_axes {
+    int64_t items[QF_MAX_RANK];
+    uint32_t count;
+} qf_pt2_axes;
+bool qf_pt2_read_axes(qf_pt2_call *call, const char *name, uint32_t rank, qf_pt2_axes *out);
+
+/* --- emitting (build.c) --- */
+qf_node qf_pt2_emit_node(qf_pt2_call *call, qf_op op, const qf_value *operands, uint32_t count,
+                         const qf_attribute *attributes, uint32_t result_count);
+qf_value qf_pt2_emit(qf_pt2_call *call, qf_op op, const qf_value *operands, uint32_t count,
+                     const qf_attribute *attributes);
+void qf_pt2_defaults(const qf_pt2_call *call, qf_op op, qf_attribute *attributes);
+qf_value qf_pt2_unary(qf_pt2_call *call, qf_op op, qf_value x);
+qf_value qf_pt2_binary(qf_pt2_call *call, qf_op op, qf_value a, qf_value b);
+qf_value qf_pt2_where(qf_pt2_call *call, qf_value condition, qf_value a, qf_value b);
+qf_value qf_pt2_cast(qf_pt2_call *call, qf_value x, qf_dtype dtype); /* as torch does: FP8 does not saturate */
+qf_value qf_pt2_bitcast(qf_pt2_call *call, qf_value x, qf_dtype dtype);
+/* x itself where it has the shape. */
+qf_value qf_pt2_view(qf_pt2_call *call, qf_value x, const qf_dim *dims, uint32_t rank);
+qf_value qf_pt2_expand(qf_pt2_call *call, qf_value x, const qf_dim *dims, uint32_t rank);
+qf_value qf_pt2_permute(qf_pt2_call *call, qf_value x, const int64_t *order, uint32_t rank);
+qf_value qf_pt2_swap(qf_pt2_call *call, qf_value x, uint32_t a, uint32_t b);
+qf_value qf_pt2_concat(qf_pt2_call *call, const qf_value *parts, uint32_t count, uint32_t axis);
+qf_value qf_pt2_slice_axis(qf_pt2_call *call, qf_value x, uint32_t axis, qf_dim start, qf_dim end, int64_t step);
+/* x with start to end along axis replaced by part. */
+qf_value qf_pt2_put_part(qf_pt2_call *call, qf_value x, qf_value part, uint32_t axis, qf_dim start, qf_dim end);
+qf_value qf_pt2_reduce(qf_pt2_call *call, qf_op op, qf_value x, const int64_t *axes, uint32_t count, bool keep);
+qf_value qf_pt2_contract(qf_pt2_call *call, const char *equation, qf_value a, qf_value b);
+/* NumPy's matmul; b's last two axes may be swapped first. Ranks are known and at least 1. */
+qf_value qf_pt2_matmul(qf_pt2_call *call, qf_value a, qf_value b, bool swap_b);
+qf_value qf_pt2_iota(qf_pt2_call *call, qf_dtype dtype, qf_dim count, qf_dim start, qf_dim step); /* rank 1 */
+qf_value qf_pt2_scalar(qf_pt2_call *call, qf_dtype dtype, double number);                         /* rank 0 */
+qf_value qf_pt2_filled(qf_pt2_call *call, qf_dtype dtype, double number, const qf_dim *dims, uint32_t rank);
+qf_value qf_pt2_symbolic(qf_pt2_call *call, qf_dim dim); /* i64[] */
+qf_value qf_pt2_unsqueeze(qf_pt2_call *call, qf_value x, uint32_t axis);
+qf_value qf_pt2_squeeze(qf_pt2_call *call, qf_value x, uint32_t axis);
+qf_value qf_pt2_like(qf_pt2_call *call, qf_value x, double number); /* x's type filled */
+
+#endif

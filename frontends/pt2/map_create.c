@@ -1,0 +1,149 @@
+/* Owns: mappings of operators that make tensors from nothing, and of arithmetic on sizes.
+ * Does not own: elementwise arithmetic (map_elementwise.c).
+ * Next: map_reduce.c. */
+#include <math.h>
+#include <string.h>
+
+#include "frontends/pt2/maps.h"
+
+/* The dtype argument, or what torch takes for a number of this kind. */
+static bool dtype_or(const qf_pt2_call *call, qf_dtype otherwise, qf_dtype *out) {
+    return qf_pt2_dtype_argument(call, "dtype", otherwise, out);
+}
+
+static qf_dtype number_dtype(qf_pt2_call *call, const char *name) {
+    qf_dim dim;
+    if (qf_pt2_dim(call, name, &dim)) return QF_I64;
+    return qf_pt2_bool(call, name, false) == qf_pt2_bool(call, name, true) ? QF_I1 : QF_F32;
+}
+
+static const char no_type[] = "its element type is not QFuse's";
+
+/* zeros, ones, and what is not initialised (which becomes zeros); row argument: the number. */
+qf_pt2_outcome qf_pt2_map_zeros(qf_pt2_call *call) {
+    qf_dim dims[QF_MAX_RANK];
+    uint32_t rank;
+    qf_dtype dtype;
+    qf_value like = qf_pt2_in(call, "self");
+    if (!dtype_or(call, like.id ? qf_pt2_dtype_of(call, like) : QF_F32, &dtype)) return qf_pt2_decline(call, no_type);
+    if (!qf_pt2_dims(call, "size", dims, QF_MAX_RANK, &rank)) return QF_PT2_FAILED;
+    return qf_pt2_done(call, qf_pt2_filled(call, dtype, call->row->argument, dims, rank));
+}
+
+qf_pt2_outcome qf_pt2_map_full(qf_pt2_call *call) {
+    qf_dim dims[QF_MAX_RANK];
+    uint32_t rank;
+    qf_dtype dtype;
+    qf_value like = qf_pt2_in(call, "self");
+    if (!dtype_or(call, like.id ? qf_pt2_dtype_of(call, like) : number_dtype(call, "fill_value"), &dtype))
+        return qf_pt2_decline(call, no_type);
+    if (!qf_pt2_dims(call, "size", dims, QF_MAX_RANK, &rank)) return QF_PT2_FAILED;
+    qf_value value = qf_pt2_number_value(call, "fill_value", dtype);
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_full, attributes);
+    attributes[QF_ATTR(full, shape)] = (qf_attribute){.dims = dims, .count = rank};
+    return qf_pt2_done(call, rank ? qf_pt2_emit(call, QF_OP_full, &value, 1, attributes) : value);
+}
+
+/* zeros_like, ones_like, empty_like, full_like. */
+qf_pt2_outcome qf_pt2_map_like(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self");
+    qf_dtype dtype;
+    if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
+    if (!dtype_or(call, qf_pt2_dtype_of(call, x), &dtype)) return qf_pt2_decline(call, no_type);
+    double number = qf_pt2_number(call, "fill_value", call->row->argument);
+    return qf_pt2_done(call,
+                       qf_pt2_filled(call, dtype, number, qf_value_dims(qf_pt2_graph(call), x), qf_pt2_rank(call, x)));
+}
+
+qf_pt2_outcome qf_pt2_map_scalar_tensor(qf_pt2_call *call) {
+    qf_dtype dtype;
+    if (!dtype_or(call, number_dtype(call, "s"), &dtype)) return qf_pt2_decline(call, no_type);
+    return qf_pt2_done(call, qf_pt2_number_value(call, "s", dtype));
+}
+
+/* arange(end), arange(start, end), arange(start, end, step) of integers. */
+qf_pt2_outcome qf_pt2_map_arange(qf_pt2_call *call) {
+    qf_context *context = call->import->context;
+    qf_symbol_facts facts = qf_graph_facts(qf_pt2_graph(call));
+    qf_dim start = qf_pt2_constant(call, 0), end, step = qf_pt2_constant(call, 1);
+    qf_dtype dtype;
+    int64_t stride;
+    if (!dtype_or(call, QF_I64, &dtype)) return qf_pt2_decline(call, no_type);
+    if (!qf_pt2_dim(call, "end", &end) || (qf_pt2_has(call, "start") && !qf_pt2_dim(call, "start", &start)) ||
+        (qf_pt2_has(call, "step") && !qf_pt2_dim(call, "step", &step)))
+        return qf_pt2_decline(call, "its bounds are no integers");
+    if (!qf_dim_is_constant(context, step, &stride) || stride == 0)
+        return qf_pt2_decline(call, "its step is not known");
+    qf_dim span = stride > 0 ? qf_dim_subtract(context, end, start) : qf_dim_subtract(context, start, end);
+    int64_t size = stride > 0 ? stride : -stride;
+    qf_dim count = size == 1 ? span
+                             : qf_dim_floor_divide(context, qf_dim_add_constant(context, span, size - 1),
+                                                   qf_pt2_constant(call, size));
+    if (!qf_dim_nonnegative(context, &facts, count)) count = qf_dim_maximum(context, count, qf_pt2_constant(call, 0));
+    return qf_pt2_done(call, qf_pt2_iota(call, dtype, count, start, step));
+}
+
+/* --- sizes --- */
+static qf_pt2_outcome give(qf_pt2_call *call, qf_dim dim) {
+    if (!dim.id) return QF_PT2_FAILED;
+    if (call->output_count) call->output_dims[0] = dim;
+    return QF_PT2_MAPPED;
+}
+
+qf_pt2_outcome qf_pt2_map_size(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self");
+    uint32_t axis;
+    if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
+    if (!qf_pt2_axis(call, qf_pt2_int(call, "dim", 0), qf_pt2_rank(call, x), &axis)) return QF_PT2_FAILED;
+    return give(call, qf_pt2_dim_of(call, x, (int32_t)axis));
+}
+
+qf_pt2_outcome qf_pt2_map_element_count(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self");
+    if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
+    return give(call,
+                qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x), qf_pt2_rank(call, x)));
+}
+
+typedef enum arithmetic { ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO, MAXIMUM, MINIMUM, NEGATE } arithmetic;
+
+qf_pt2_outcome qf_pt2_map_arithmetic(qf_pt2_call *call) {
+    qf_context *context = call->import->context;
+    qf_dim a, b = {0};
+    if (!qf_pt2_dim(call, "a", &a) || (qf_pt2_has(call, "b") && !qf_pt2_dim(call, "b", &b)))
+        return qf_pt2_decline(call, "it computes with other numbers than integers");
+    switch ((arithmetic)call->row->argument) {
+    case ADD: return give(call, qf_dim_add(context, a, b));
+    case SUBTRACT: return give(call, qf_dim_subtract(context, a, b));
+    case MULTIPLY: return give(call, qf_dim_multiply(context, a, b));
+    case DIVIDE: return give(call, qf_dim_floor_divide(context, a, b));
+    case MODULO: return give(call, qf_dim_modulo(context, a, b));
+    case MAXIMUM: return give(call, qf_dim_maximum(context, a, b));
+    case MINIMUM: return give(call, qf_dim_minimum(context, a, b));
+    case NEGATE: return give(call, qf_dim_subtract(context, qf_pt2_constant(call, 0), a));
+    }
+    return QF_PT2_FAILED;
+}
+
+/* A number read from a tensor: known where the tensor's element is, else a symbol of its own. */
+qf_pt2_outcome qf_pt2_map_item(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self");
+    const qf_dim *elements;
+    uint32_t count;
+    if (x.id && qf_symbolic_elements(call->import->symbolic, x, &elements, &count) && count == 1)
+        return give(call, elements[0]);
+    return give(call, qf_dim_fresh(call->import->context, "u"));
+}
+
+/* --- triangles --- */
+qf_pt2_outcome qf_pt2_map_triangle(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self");
+    qf_dim diagonal = qf_pt2_constant(call, 0);
+    if (qf_pt2_has(call, "diagonal") && !qf_pt2_dim(call, "diagonal", &diagonal)) return QF_PT2_FAILED;
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_triangle, attributes);
+    attributes[QF_ATTR(triangle, upper)].integer = call->row->argument;
+    attributes[QF_ATTR(triangle, diagonal)].dim = diagonal;
+    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_triangle, &x, 1, attributes));
+}

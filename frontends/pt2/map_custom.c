@@ -1,0 +1,242 @@
+/* Owns: the families of custom operators: quantisation, scaled products, norms, activations, rotation, attention.
+ * Does not own: which operator is of which family (customs.def).
+ * Next: customs.c. */
+#include <math.h>
+#include <string.h>
+
+#include "frontends/pt2/custom.h"
+#include "frontends/pt2/maps.h"
+
+static qf_value value_of(qf_pt2_call *call, const char *role) {
+    const char *name = qf_pt2_role(call, role);
+    return *name ? qf_pt2_in(call, name) : (qf_value){0};
+}
+
+/* Writes `value` into the argument of the role, or returns it as result `output` where there is none. */
+static bool give(qf_pt2_call *call, const char *role, uint32_t output, qf_value value) {
+    const char *name = qf_pt2_role(call, role);
+    if (!value.id || call->import->failed) return false;
+    if (*name) {
+        uint32_t tensor = qf_pt2_tensor_argument(call, name);
+        return tensor && qf_pt2_write(call, tensor, value);
+    }
+    if (output < call->output_count) call->outputs[output] = value;
+    return true;
+}
+
+static qf_pt2_outcome finish(qf_pt2_call *call, bool good) {
+    if (good && !call->import->failed) return QF_PT2_MAPPED;
+    call->import->failed = true;
+    return QF_PT2_FAILED;
+}
+
+static int64_t mode_of(const qf_pt2_call *call) {
+    return qf_pt2_role_is(call, "mode", "mul_recip") ? QF_VALUE_mul_recip
+           : qf_pt2_role_is(call, "mode", "mul")     ? QF_VALUE_mul
+                                                     : QF_VALUE_div;
+}
+
+/* The dtype of the argument that is written; `otherwise` where the result is returned. */
+static qf_dtype out_dtype(qf_pt2_call *call, const char *role, qf_dtype otherwise) {
+    qf_value out = value_of(call, role);
+    return out.id ? qf_pt2_dtype_of(call, out) : otherwise;
+}
+
+/* One number, under whatever shape, as f32[]. */
+static qf_value single_scale(qf_pt2_call *call, qf_value scale) {
+    uint32_t rank = qf_pt2_rank(call, scale);
+    if (rank > QF_MAX_RANK) return (qf_value){0};
+    for (uint32_t i = 0; i < rank; i++)
+        if (!qf_dim_is(call->import->context, qf_pt2_dim_of(call, scale, (int32_t)i), 1)) return (qf_value){0};
+    return qf_pt2_view(call, qf_pt2_cast(call, scale, QF_F32), NULL, 0);
+}
+
+static const char scale_shape[] = "its scale is not one number for the whole tensor";
+
+/* --- quantisation --- */
+static qf_value quantize(qf_pt2_call *call, qf_value x, qf_value scale, qf_dtype dtype, int64_t axis) {
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_quantize, attributes);
+    attributes[QF_ATTR(quantize, dtype)].integer = dtype;
+    attributes[QF_ATTR(quantize, mode)].integer = mode_of(call);
+    attributes[QF_ATTR(quantize, axis)].integer = axis;
+    return qf_pt2_emit(call, QF_OP_quantize, (qf_value[]){x, scale}, 2, attributes);
+}
+
+static qf_pt2_outcome map_quantize(qf_pt2_call *call) {
+    qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
+    qf_value scale = single_scale(call, value_of(call, "scale"));
+    if (!scale.id) return qf_pt2_decline(call, scale_shape);
+    if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
+    return finish(call, give(call, "out", 0, quantize(call, value_of(call, "x"), scale, dtype, -1)));
+}
+
+static qf_pt2_outcome map_dynamic_quantize(qf_pt2_call *call) {
+    qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
+    qf_value x = value_of(call, "x"), bound = value_of(call, "upper_bound");
+    if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
+    if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, scale_shape);
+    bool token = qf_pt2_role_is(call, "granularity", "token");
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_dynamic_quantize, attributes);
+    attributes[QF_ATTR(dynamic_quantize, dtype)].integer = dtype;
+    attributes[QF_ATTR(dynamic_quantize, granularity)].integer = token ? QF_VALUE_token : QF_VALUE_tensor;
+    qf_node node = qf_pt2_emit_node(call, QF_OP_dynamic_quantize, (qf_value[]){x, bound}, 2, attributes, 2);
+    if (!node.id) return QF_PT2_FAILED;
+    qf_value y = qf_node_result(qf_pt2_graph(call), node, 0), scale = qf_node_result(qf_pt2_graph(call), node, 1);
+    /* The kernel multiplies by the reciprocal, which rounds otherwise than the op's division. */
+    if (!token && mode_of(call) == QF_VALUE_mul_recip) y = quantize(call, x, single_scale(call, scale), dtype, -1);
+    qf_value target = value_of(call, "scale_out");
+    if (target.id && qf_pt2_rank(call, target) <= QF_MAX_RANK)
+        scale = qf_pt2_view(call, scale, qf_value_dims(qf_pt2_graph(call), target), qf_pt2_rank(call, target));
+    return finish(call, give(call, "out", 0, y) && give(call, "scale_out", 1, scale));
+}
+
+static qf_pt2_outcome map_scaled_product(qf_pt2_call *call) {
+    const char *reason = NULL;
+    qf_pt2_scaled_product product = {.a = value_of(call, "a"),
+                                     .b = value_of(call, "b"),
+                                     .a_scale = value_of(call, "a_scale"),
+                                     .b_scale = value_of(call, "b_scale"),
+                                     .bias = value_of(call, "bias"),
+                                     .out = out_dtype(call, "out", QF_BF16)};
+    qf_value y = qf_pt2_scaled_matmul(call, &product, &reason);
+    return reason ? qf_pt2_decline(call, reason) : finish(call, give(call, "out", 0, y));
+}
+
+/* --- norms and activations: FP8 where the line names a scale --- */
+/* The out, out_mode, out_compute and via columns of an op begin at `out`; the scale is its operand `scale_operand`. */
+static bool quantised_result(qf_pt2_call *call, qf_value *out_scale, qf_attribute *out) {
+    qf_value scale = value_of(call, "scale");
+    if (!scale.id) return true;
+    *out_scale = single_scale(call, scale);
+    out[0].integer = out_dtype(call, "out", QF_F8E4M3FN);
+    out[1].integer = mode_of(call);
+    return out_scale->id && qf_dtype_is_float8((qf_dtype)out[0].integer);
+}
+
+static qf_pt2_outcome map_norm(qf_pt2_call *call) {
+    qf_value x = value_of(call, "x"), operands[3] = {x, value_of(call, "weight")};
+    uint32_t rank = qf_pt2_rank(call, x);
+    if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_rms_norm, attributes);
+    attributes[QF_ATTR(rms_norm, axis)].integer = rank - 1;
+    attributes[QF_ATTR(rms_norm, epsilon)].number = qf_pt2_number(call, qf_pt2_role(call, "epsilon"), 1e-6);
+    if (!quantised_result(call, &operands[2], &attributes[QF_ATTR(rms_norm, out)]))
+        return qf_pt2_decline(call, scale_shape);
+    return finish(call, give(call, "out", 0, qf_pt2_emit(call, QF_OP_rms_norm, operands, 3, attributes)));
+}
+
+static qf_pt2_outcome map_add_norm(qf_pt2_call *call) {
+    qf_value x = value_of(call, "x"), operands[4] = {x, value_of(call, "residual"), value_of(call, "weight")};
+    uint32_t rank = qf_pt2_rank(call, x);
+    if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_add_rms_norm, attributes);
+    attributes[QF_ATTR(add_rms_norm, axis)].integer = rank - 1;
+    attributes[QF_ATTR(add_rms_norm, epsilon)].number = qf_pt2_number(call, qf_pt2_role(call, "epsilon"), 1e-6);
+    if (!quantised_result(call, &operands[3], &attributes[QF_ATTR(add_rms_norm, out)]))
+        return qf_pt2_decline(call, scale_shape);
+    if (!operands[1].id) return qf_pt2_decline(call, "it has no residual");
+    qf_node node = qf_pt2_emit_node(call, QF_OP_add_rms_norm, operands, 4, attributes, 2);
+    if (!node.id) return QF_PT2_FAILED;
+    qf_value y = qf_node_result(qf_pt2_graph(call), node, 0), sum = qf_node_result(qf_pt2_graph(call), node, 1);
+    const char *target = *qf_pt2_role(call, "out") ? "out" : "x";
+    return finish(call, give(call, target, 0, y) && give(call, "residual", 1, sum));
+}
+
+static qf_pt2_outcome map_silu(qf_pt2_call *call) {
+    qf_value operands[2] = {value_of(call, "x")};
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_silu_mul, attributes);
+    if (!quantised_result(call, &operands[1], &attributes[QF_ATTR(silu_mul, out)]))
+        return qf_pt2_decline(call, scale_shape);
+    return finish(call, give(call, "out", 0, qf_pt2_emit(call, QF_OP_silu_mul, operands, 2, attributes)));
+}
+
+/* --- rotation: query and key [tokens, heads * head size] or [tokens, heads, head size] --- */
+static qf_value rotate(qf_pt2_call *call, qf_value x, qf_value table, qf_value positions, qf_dim head_dim,
+                       int64_t rotary) {
+    uint32_t rank = qf_pt2_rank(call, x);
+    qf_dim tokens = qf_pt2_dim_of(call, positions, 0);
+    qf_dim count = qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x), rank);
+    qf_dim heads =
+        qf_dim_divide_exactly(call->import->context, count, qf_dim_multiply(call->import->context, tokens, head_dim));
+    if (!heads.id) return (qf_value){0};
+    qf_value rows = qf_pt2_view(call, x, (qf_dim[]){tokens, heads, head_dim}, 3);
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_rope, attributes);
+    attributes[QF_ATTR(rope, interleaved)].integer = !qf_pt2_bool(call, qf_pt2_role(call, "neox"), true);
+    attributes[QF_ATTR(rope, rotary_dim)].integer = rotary;
+    table = qf_pt2_cast(call, table, qf_pt2_dtype_of(call, x));
+    qf_value y = qf_pt2_emit(call, QF_OP_rope, (qf_value[]){rows, table, positions}, 3, attributes);
+    return y.id ? qf_pt2_view(call, y, qf_value_dims(qf_pt2_graph(call), x), rank) : y;
+}
+
+static qf_pt2_outcome map_rope(qf_pt2_call *call) {
+    static const char *const roles[] = {"query", "key"};
+    qf_value positions = value_of(call, "positions"), table = value_of(call, "cos_sin");
+    qf_dim head_dim;
+    int64_t rotary;
+    if (qf_pt2_rank(call, positions) != 1 || qf_pt2_rank(call, table) != 2 ||
+        !qf_pt2_dim(call, qf_pt2_role(call, "head_size"), &head_dim) ||
+        !qf_dim_is_constant(call->import->context, qf_pt2_dim_of(call, table, 1), &rotary))
+        return qf_pt2_decline(call, "the shapes of its positions and table, or its head size, are not known");
+    for (uint32_t i = 0; i < 2; i++) {
+        qf_value x = value_of(call, roles[i]);
+        if (!x.id) continue;
+        if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
+        if (!give(call, roles[i], i, rotate(call, x, table, positions, head_dim, rotary))) return finish(call, false);
+    }
+    return QF_PT2_MAPPED;
+}
+
+/* --- attention of a layer: [tokens, heads, head size] --- */
+static qf_pt2_outcome map_attention(qf_pt2_call *call) {
+    static const char *const roles[] = {"query", "key", "value"};
+    qf_value operands[QF_IN(attention, out_scale) + 1] = {{0}};
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_dim dims[4];
+    int64_t head_dim;
+    for (uint32_t i = 0; i < 3; i++) {
+        qf_value x = value_of(call, roles[i]);
+        if (qf_pt2_rank(call, x) != 3) return qf_pt2_decline(call, "its operands are not [tokens, heads, head size]");
+        operands[i] = qf_pt2_unsqueeze(call, x, 0);
+    }
+    if (!qf_dim_is_constant(call->import->context, qf_pt2_dim_of(call, operands[0], 3), &head_dim) || head_dim < 1)
+        return qf_pt2_decline(call, "its head size is not known");
+    qf_pt2_defaults(call, QF_OP_attention, attributes);
+    attributes[QF_ATTR(attention, scale)].number = 1 / sqrt((double)head_dim);
+    attributes[QF_ATTR(attention, causal)].integer = true;
+    attributes[QF_ATTR(attention, align)].integer = QF_VALUE_bottom_right;
+    attributes[QF_ATTR(attention, layout)].integer = QF_VALUE_bshd;
+    if (!quantised_result(call, &operands[QF_IN(attention, out_scale)], &attributes[QF_ATTR(attention, out)]))
+        return qf_pt2_decline(call, scale_shape);
+    qf_value y = qf_pt2_emit(call, QF_OP_attention, operands, QF_COUNT_OF(operands), attributes);
+    for (uint32_t i = 0; i < 3; i++) dims[i] = qf_pt2_dim_of(call, y, (int32_t)i + 1);
+    qf_value out = value_of(call, "out");
+    if (!y.id) return QF_PT2_FAILED;
+    if (out.id && qf_pt2_rank(call, out) <= QF_MAX_RANK)
+        y = qf_pt2_view(call, y, qf_value_dims(qf_pt2_graph(call), out), qf_pt2_rank(call, out));
+    else
+        y = qf_pt2_view(call, y, dims, 3);
+    return finish(call, give(call, "out", 0, y));
+}
+
+static const qf_pt2_family families[] = {
+    {"quantize", map_quantize},
+    {"dynamic_quantize", map_dynamic_quantize},
+    {"scaled_mm", map_scaled_product},
+    {"rms_norm", map_norm},
+    {"add_rms_norm", map_add_norm},
+    {"silu_mul", map_silu},
+    {"rope", map_rope},
+    {"attention", map_attention},
+};
+
+const qf_pt2_family *qf_pt2_family_of(const char *name) {
+    for (size_t i = 0; i < QF_COUNT_OF(families); i++)
+        if (strcmp(families[i].name, name) == 0) return &families[i];
+    return NULL;
+}

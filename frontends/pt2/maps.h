@@ -1,0 +1,48 @@
+/* Owns: the declarations of all mapping functions, and what several of them share.
+ * Does not own: which operator uses which (ops.def).
+ * Next: ops.def. */
+#ifndef QF_FRONTENDS_PT2_MAPS_H
+#define QF_FRONTENDS_PT2_MAPS_H
+
+#include "frontends/pt2/build.h"
+
+#define OP(target, arguments, mapping, argument)   qf_pt2_outcome qf_pt2_map_##mapping(qf_pt2_call *call);
+#define VIEW(target, arguments, mapping, argument) OP(target, arguments, mapping, argument)
+#define SAME(target, arguments, mapping, argument) OP(target, arguments, mapping, argument)
+#include "frontends/pt2/ops.def"
+#undef OP
+#undef VIEW
+#undef SAME
+
+/* map_elementwise.c: torch's type promotion of two arguments, each a tensor or a number. */
+typedef struct qf_pt2_pair {
+    qf_value a, b;
+    qf_dtype result; /* the dtype that the result of arithmetic has */
+} qf_pt2_pair;
+bool qf_pt2_promote(qf_pt2_call *call, const char *a, const char *b, bool as_float, qf_pt2_pair *out);
+/* A rank-0 value of a number argument in `dtype`; symbolic where the number is. */
+qf_value qf_pt2_number_value(qf_pt2_call *call, const char *name, qf_dtype dtype);
+
+/* map_layout.c */
+/* The value under the shape in argument `name`, where one -1 is inferred. */
+qf_value qf_pt2_reshape(qf_pt2_call *call, qf_value x, const char *name);
+/* An end of a slice along `axis` from an argument: None, negative and beyond-the-end ones. */
+qf_dim qf_pt2_bound(qf_pt2_call *call, const char *name, qf_dim length, qf_dim otherwise);
+
+/* map_attention.c */
+typedef struct qf_pt2_attention {
+    qf_value q, k, v, mask; /* [B, H, T, D]; mask: boolean, or added to the scores */
+    double scale;
+    bool causal, top_left;
+} qf_pt2_attention;
+qf_value qf_pt2_emit_attention(qf_pt2_call *call, const qf_pt2_attention *attention, uint32_t results,
+                               qf_value *out_lse);
+
+/* map_quantise.c: (a * a_scale) @ (b * b_scale) + bias as `out`; reason where it does not fit. */
+typedef struct qf_pt2_scaled_product {
+    qf_value a, b, a_scale, b_scale, bias;
+    qf_dtype out;
+} qf_pt2_scaled_product;
+qf_value qf_pt2_scaled_matmul(qf_pt2_call *call, const qf_pt2_scaled_product *product, const char **reason);
+
+#endif

@@ -1,0 +1,352 @@
+/* Owns: importing a list of nodes: finding the mapping, naming results, writes in place, subgraphs, opaque nodes.
+ * Does not own: the whole program (import.c), the mappings (map_*.c).
+ * Next: tables.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "frontends/pt2/build.h"
+#include "frontends/pt2/functional.h"
+
+qf_pt2_outcome qf_pt2_fault(qf_pt2_call *call, qf_status status, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    qf_position position = {.location = call->where};
+    call->import->failed = true;
+    (void)qf_fail(call->import->context, status, &position, "%s", text);
+    return QF_PT2_FAILED;
+}
+
+static void warn(const qf_pt2_call *call, const char *reason) {
+    qf_position position = {.location = call->where};
+    if (call->import->warning_count++ < call->import->warnings_sent) return; /* a second attempt says it again */
+    call->import->warnings_sent++;
+    qf_message(call->import->context, QF_SEVERITY_WARNING, &position, "torch.ops.%s is carried through as it is: %s",
+               call->target, reason);
+}
+
+/* --- where a node comes from --- */
+/* The innermost frame of the Python stack: "file.py:12", without folders. */
+static void source_of(const json_t *node, char *out, size_t size) {
+    const char *trace = qf_pt2_text(qf_pt2_get(qf_pt2_get(node, "metadata"), "stack_trace"));
+    const char *frame = NULL;
+    *out = '\0';
+    for (const char *at = strstr(trace, "File \""); at; at = strstr(at + 1, "File \"")) frame = at + 6;
+    if (!frame) return;
+    size_t length = strcspn(frame, "\"");
+    const char *file = frame;
+    for (const char *at = frame; at < frame + length; at++)
+        if (*at == '/') file = at + 1;
+    const char *line = strstr(frame + length, "line ");
+    if (line)
+        (void)snprintf(out, size, ", %.*s:%.*s", (int)(frame + length - file), file,
+                       (int)strspn(line + 5, "0123456789"), line + 5);
+}
+
+/* "model.pt2:sdpa (torch.ops.aten.scaled_dot_product_attention.default, modeling.py:12)" */
+static bool locate(qf_pt2_call *call, const char *target) {
+    char place[128], text[512];
+    source_of(call->node, place, sizeof place);
+    const char *name = qf_pt2_text(qf_pt2_get(call->node, "name"));
+    for (uint32_t i = 0; !*name && i < call->output_count; i++) name = call->output_names[i];
+    (void)snprintf(text, sizeof text, "%.128s%s(%.160s%s)", name, *name ? " " : "", target, place);
+    call->location = qf_location_make(call->import->graph, qf_text_of(text), 0, 0);
+    call->where = qf_arena_copy(&call->import->scratch, text, strlen(text) + 1);
+    return call->location.id && call->where;
+}
+
+/* --- results --- */
+static uint32_t count_outputs(const json_t *outputs) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < json_array_size(outputs); i++) {
+        const char *kind;
+        const json_t *value = qf_pt2_union(json_array_get(outputs, i), &kind);
+        count += json_is_array(value) ? json_array_size(value) : 1;
+    }
+    return count > QF_PT2_MAX_ARGUMENTS ? UINT32_MAX : (uint32_t)count;
+}
+
+static const char *output_name(const json_t *value) {
+    const char *name = qf_pt2_name_of(value);
+    return *name ? name : qf_pt2_text(qf_pt2_get(value, "as_name"));
+}
+
+static bool read_outputs(qf_pt2_call *call) {
+    const json_t *outputs = qf_pt2_get(call->node, "outputs");
+    qf_arena *scratch = &call->import->scratch;
+    uint32_t count = count_outputs(outputs), next = 0;
+    if (count == UINT32_MAX) return false;
+    call->output_names = QF_ARENA_NEW(scratch, const char *, count + 1);
+    call->outputs = QF_ARENA_NEW(scratch, qf_value, count + 1);
+    call->output_tensors = QF_ARENA_NEW(scratch, uint32_t, count + 1);
+    call->output_dims = QF_ARENA_NEW(scratch, qf_dim, count + 1);
+    if (!call->output_names || !call->outputs || !call->output_tensors || !call->output_dims) return false;
+    call->output_count = count;
+    for (size_t i = 0; i < json_array_size(outputs); i++) {
+        const char *kind;
+        const json_t *value = qf_pt2_union(json_array_get(outputs, i), &kind);
+        if (!json_is_array(value)) call->output_names[next++] = output_name(value);
+        for (size_t j = 0; json_is_array(value) && j < json_array_size(value); j++)
+            call->output_names[next++] = output_name(json_array_get(value, j));
+    }
+    return true;
+}
+
+static bool name_value(qf_pt2_call *call, qf_value value, const char *name) {
+    qf_value_data *data = qf_value_at(call->import->graph, value);
+    if (data->name.id || !data->producer.id || call->scope->depth) return true;
+    data->name = qf_intern_c(call->import->context, name);
+    return data->name.id != 0;
+}
+
+/* The strides that the program declares for a tensor are those of contiguous memory. */
+static bool is_contiguous(qf_pt2_call *call, const char *name) {
+    qf_context *context = call->import->context;
+    const json_t *meta = qf_pt2_get(qf_pt2_get(call->scope->graph, "tensor_values"), name);
+    const json_t *sizes = qf_pt2_get(meta, "sizes"), *strides = qf_pt2_get(meta, "strides");
+    qf_dim step = qf_dim_constant(context, 1);
+    if (!meta || json_array_size(sizes) != json_array_size(strides)) return false;
+    for (size_t i = json_array_size(sizes); i-- > 0;) {
+        qf_dim size = qf_pt2_size(call->import, json_array_get(sizes, i));
+        qf_dim stride = qf_pt2_size(call->import, json_array_get(strides, i));
+        if (!qf_dim_is(context, size, 1) && !qf_dim_equal(stride, step)) return false;
+        step = qf_dim_multiply(context, step, size);
+    }
+    return true;
+}
+
+/* The tensor that the results are views of; 0: none. */
+static uint32_t shared_source(qf_pt2_call *call) {
+    if (!call->row || call->row->sharing == QF_PT2_FRESH || !json_array_size(call->arguments)) return 0;
+    const json_t *first = json_array_get(call->arguments, 0);
+    uint32_t source = qf_pt2_tensor_argument(call, qf_pt2_text(qf_pt2_get(first, "name")));
+    if (!source || call->row->sharing == QF_PT2_ALIAS) return source;
+    qf_value value = call->import->tensors[source].value;
+    bool kept = qf_pt2_dtype_of(call, value) == qf_pt2_dtype_of(call, call->outputs[0]);
+    return kept && is_contiguous(call, qf_pt2_name_of(qf_pt2_get(first, "arg"))) ? source : 0;
+}
+
+static bool bind_outputs(qf_pt2_call *call) {
+    qf_pt2_import *import = call->import;
+    uint32_t source = shared_source(call);
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        const char *name = call->output_names[i];
+        if (!*name) continue;
+        uint32_t tensor = call->output_tensors[i];
+        if (!tensor && call->outputs[i].id) {
+            if (!name_value(call, call->outputs[i], name)) return false;
+            tensor = source ? qf_pt2_tensor_view(import, source, call->outputs[i])
+                            : qf_pt2_tensor_new(import, call->outputs[i]);
+            if (!tensor) return false;
+        }
+        /* A result that the mapping does not give stays unbound: whoever reads it fails. */
+        if (!tensor && !call->output_dims[i].id) continue;
+        if (!qf_pt2_bind(import, call->scope, name, tensor, call->output_dims[i])) return false;
+    }
+    return true;
+}
+
+/* --- finding the mapping --- */
+static bool row_equal(const void *owner, uint32_t id, const void *key) {
+    uint32_t count;
+    (void)owner;
+    return strcmp(qf_pt2_rows(&count)[id - 1].target, key) == 0;
+}
+
+static const qf_pt2_row *find_row(const qf_pt2_import *import, const char *target) {
+    uint32_t count;
+    uint32_t id = qf_index_find(&import->row_index, qf_hash_bytes(target, strlen(target), 5), row_equal, NULL, target);
+    return id ? &qf_pt2_rows(&count)[id - 1] : NULL;
+}
+
+/* "aten.add_.Tensor" writes the result of "aten.add.Tensor" into its first argument. */
+static const qf_pt2_row *find_in_place(qf_pt2_call *call) {
+    char plain[160];
+    const char *underscore = strstr(call->target, "_.");
+    if (!underscore || underscore == call->target || underscore[-1] == '_') return NULL;
+    int size = snprintf(plain, sizeof plain, "%.*s%s", (int)(underscore - call->target), call->target, underscore + 1);
+    return size > 0 && (size_t)size < sizeof plain ? find_row(call->import, plain) : NULL;
+}
+
+/* Whether `name` is in the comma-separated list. */
+static bool listed(const char *list, const char *name) {
+    size_t size = strlen(name);
+    for (const char *at = list; *at;) {
+        size_t length = strcspn(at, ",");
+        if (length == size && memcmp(at, name, size) == 0) return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+/* Where tensors lie and who may write them does not change their elements. */
+#define IGNORED "device,layout,pin_memory,memory_format,non_blocking,copy,requires_grad"
+
+static bool unread_argument(qf_pt2_call *call) {
+    for (size_t i = 0; i < json_array_size(call->arguments); i++) {
+        const char *name = qf_pt2_text(qf_pt2_get(json_array_get(call->arguments, i), "name"));
+        if (listed(call->row->arguments, name) || listed(IGNORED, name) || !qf_pt2_has(call, name)) continue;
+        call->reason = "it has an argument that the importer does not read";
+        return true;
+    }
+    return false;
+}
+
+static qf_pt2_outcome write_in_place(qf_pt2_call *call) {
+    const json_t *first = json_array_get(call->arguments, 0);
+    uint32_t target = qf_pt2_tensor_argument(call, qf_pt2_text(qf_pt2_get(first, "name")));
+    if (!target || !qf_pt2_write(call, target, call->outputs[0])) return QF_PT2_FAILED;
+    call->outputs[0] = qf_pt2_read(call, target);
+    uint32_t made = qf_pt2_tensor_view(call->import, target, call->outputs[0]);
+    if (!made) return QF_PT2_FAILED;
+    call->output_tensors[0] = made;
+    return QF_PT2_MAPPED;
+}
+
+static qf_pt2_outcome map_node(qf_pt2_call *call) {
+    call->row = find_row(call->import, call->target);
+    bool in_place = false;
+    if (!call->row) {
+        call->row = find_in_place(call);
+        in_place = call->row != NULL;
+    }
+    if (!call->row) {
+        call->custom = qf_pt2_custom_of(call->import, call->target);
+        if (call->custom) return qf_pt2_map_custom(call);
+        return qf_pt2_decline(call, "the importer does not know this operator");
+    }
+    if (unread_argument(call)) return QF_PT2_DECLINED;
+    if (in_place && !call->output_count) return qf_pt2_decline(call, "it writes in place and gives no result");
+    qf_pt2_outcome outcome = call->row->map(call);
+    if (outcome != QF_PT2_MAPPED || !in_place) return outcome;
+    return write_in_place(call);
+}
+
+/* --- opaque --- */
+static bool opaque_types(qf_pt2_call *call, qf_type *types, uint32_t *out_count) {
+    const json_t *metas = qf_pt2_get(call->scope->graph, "tensor_values");
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        const json_t *meta = qf_pt2_get(metas, call->output_names[i]);
+        if (!*call->output_names[i] || !meta) continue;
+        types[count] = qf_pt2_meta_type(call->import, meta, call->where);
+        if (!types[count++].id) return false;
+    }
+    *out_count = count;
+    return true;
+}
+
+/* An argument's tensors, in order. */
+static bool add_operands(qf_pt2_call *call, const json_t *argument, qf_value *operands, uint32_t *count) {
+    const char *name = qf_pt2_text(qf_pt2_get(argument, "name"));
+    uint32_t *tensors, listed_count = 0;
+    if (qf_pt2_tensors(call, name, &tensors, &listed_count))
+        for (uint32_t i = 0; i < listed_count; i++) {
+            if (!tensors[i] || *count == QF_PT2_MAX_ARGUMENTS) continue;
+            operands[(*count)++] = qf_pt2_read(call, tensors[i]);
+        }
+    uint32_t single = listed_count ? 0 : qf_pt2_tensor_argument(call, name);
+    if (single && *count < QF_PT2_MAX_ARGUMENTS) operands[(*count)++] = qf_pt2_read(call, single);
+    return !call->import->failed;
+}
+
+qf_status qf_pt2_import_opaque(qf_pt2_call *call) {
+    qf_pt2_import *import = call->import;
+    qf_arena *scratch = &import->scratch;
+    qf_value *operands = QF_ARENA_NEW(scratch, qf_value, QF_PT2_MAX_ARGUMENTS);
+    qf_type *types = QF_ARENA_NEW(scratch, qf_type, call->output_count + 1);
+    uint32_t operand_count = 0, count = 0;
+    if (!operands || !types) return QF_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; i < json_array_size(call->arguments); i++)
+        if (!add_operands(call, json_array_get(call->arguments, i), operands, &operand_count)) return QF_ERROR_VERIFY;
+    if (!opaque_types(call, types, &count)) return QF_ERROR_VERIFY;
+    char name[200];
+    (void)snprintf(name, sizeof name, "torch.%.190s", call->target);
+    char *payload = json_dumps(call->arguments, JSON_COMPACT | JSON_SORT_KEYS);
+    if (!payload) return qf_record(import->context, QF_ERROR_OUT_OF_MEMORY);
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_attributes_default(import->graph, QF_OP_opaque, attributes);
+    attributes[QF_ATTR(opaque, name)].string = qf_intern_c(import->context, name);
+    attributes[QF_ATTR(opaque, payload)].string = qf_intern_c(import->context, payload);
+    attributes[QF_ATTR(opaque, pure)].integer = strncmp(call->target, "aten.", 5) == 0 && !strstr(call->target, "_.");
+    free(payload);
+    qf_node_spec spec = {.op = QF_OP_opaque,
+                         .operands = operands,
+                         .operand_count = operand_count,
+                         .attributes = attributes,
+                         .result_count = count,
+                         .result_types = types,
+                         .location = call->location};
+    qf_node node = qf_graph_insert(import->graph, (qf_node){0}, &spec);
+    if (!node.id) return QF_ERROR_VERIFY;
+    const json_t *metas = qf_pt2_get(call->scope->graph, "tensor_values");
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        if (!*call->output_names[i]) continue;
+        if (qf_pt2_get(metas, call->output_names[i]))
+            call->outputs[i] = qf_node_result(import->graph, node, next++);
+        else
+            call->output_dims[i] = qf_dim_fresh(import->context, "u");
+    }
+    return QF_OK;
+}
+
+/* --- nodes --- */
+/* "torch.ops.aten.add.Tensor" and "torch._ops.aten.add.Tensor" without what all have in common. */
+static const char *short_target(const char *target) {
+    if (strncmp(target, "torch.ops.", 10) == 0) return target + 10;
+    if (strncmp(target, "torch._ops.", 11) == 0) return target + 11;
+    return target;
+}
+
+static qf_status import_node(qf_pt2_import *import, const qf_pt2_scope *scope, const json_t *node) {
+    const char *target = qf_pt2_text(qf_pt2_get(node, "target"));
+    qf_pt2_call call = {.import = import,
+                        .scope = scope,
+                        .node = node,
+                        .target = short_target(target),
+                        .arguments = qf_pt2_get(node, "inputs"),
+                        .where = import->name};
+    if (!*target || !json_is_array(call.arguments) || json_array_size(call.arguments) > QF_PT2_MAX_ARGUMENTS) {
+        (void)qf_pt2_fault(&call, QF_ERROR_PARSE, "a node without a target, or without a list of at most %d inputs",
+                           QF_PT2_MAX_ARGUMENTS);
+        return QF_ERROR_PARSE;
+    }
+    if (++import->node_count > import->options.max_nodes) {
+        (void)qf_pt2_fault(&call, QF_ERROR_LIMIT, "more than %llu nodes",
+                           (unsigned long long)import->options.max_nodes);
+        return QF_ERROR_LIMIT;
+    }
+    if (!read_outputs(&call)) {
+        (void)qf_pt2_fault(&call, QF_ERROR_LIMIT, "%s has more than %d outputs, or memory ran out", target,
+                           QF_PT2_MAX_ARGUMENTS);
+        return QF_ERROR_LIMIT;
+    }
+    if (!locate(&call, target)) return QF_ERROR_OUT_OF_MEMORY;
+    qf_pt2_outcome outcome = qf_pt2_is_higher_order(call.target) ? qf_pt2_map_higher_order(&call) : map_node(&call);
+    if (outcome == QF_PT2_FAILED || import->failed) {
+        qf_status recorded = qf_context_status(import->context);
+        if (recorded == QF_OK)
+            (void)qf_pt2_fault(&call, QF_ERROR_VERIFY, "%s cannot be read: its shapes or arguments do not fit it",
+                               target);
+        return QF_ERROR_VERIFY;
+    }
+    if (outcome == QF_PT2_DECLINED) {
+        warn(&call, call.reason);
+        call.row = NULL;
+        memset(call.outputs, 0, call.output_count * sizeof *call.outputs);
+        qf_status status = qf_pt2_import_opaque(&call);
+        if (status != QF_OK) return status;
+    }
+    return bind_outputs(&call) ? QF_OK : QF_ERROR_OUT_OF_MEMORY;
+}
+
+qf_status qf_pt2_import_nodes(qf_pt2_import *import, const qf_pt2_scope *scope) {
+    const json_t *nodes = qf_pt2_get(scope->graph, "nodes");
+    qf_status status = QF_OK;
+    for (size_t i = 0; status == QF_OK && i < json_array_size(nodes); i++)
+        status = import_node(import, scope, json_array_get(nodes, i));
+    return status;
+}
