@@ -3,6 +3,8 @@
  * Next: scores.h. */
 #include "patterns/softmax.h"
 
+#include <math.h>
+
 #define MAX_STEPS 48
 
 /* --- reductions seen from their result --- */
@@ -181,6 +183,87 @@ static bool exponentials_over_sum(qf_labelling *labels, qf_path *path, qf_value 
 
 /* --- what stands between softmax and contraction --- */
 
+/* Steps through layout, casts and nots of booleans; each not flips *inverted. */
+static void through_logic(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, bool *inverted) {
+    qf_graph *graph = labels->graph;
+    for (uint32_t step = 0; step < MAX_STEPS; step++) {
+        qf_trace_root(labels, path, value, axes);
+        qf_node node = qf_value_producer(graph, *value);
+        qf_op op = qf_node_op(graph, node);
+        qf_value source = qf_node_operand(graph, node, 0);
+        bool truth =
+            op == QF_OP_cast && (qf_value_dtype(graph, *value) == QF_I1 || qf_value_dtype(graph, source) == QF_I1);
+        if (op != QF_OP_not && !truth) return;
+        *inverted ^= op == QF_OP_not;
+        qf_path_add(path, node);
+        *value = source;
+    }
+}
+
+/* value: x == -inf. */
+static bool is_minus_infinity(qf_labelling *labels, qf_path *path, qf_value value, qf_axes axes, qf_value *out_x,
+                              qf_axes *out_axes) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_equal);
+    for (uint32_t side = 0; node.id && side < 2; side++) {
+        double number;
+        *out_x = qf_node_operand(graph, node, side);
+        if (!qf_scalar_number(labels, qf_node_operand(graph, node, 1 - side), &number) || number != -INFINITY) continue;
+        qf_path_add(path, node);
+        return qf_labelling_broadcast_value(labels, *out_x, &axes, out_axes);
+    }
+    return false;
+}
+
+/* where(every logit of the row is -inf, 0, p), the test as any(not ...) or all(...): exactly the rows whose softmax has
+ * nothing to sum. p is the softmax op's result under these labels. */
+static bool is_empty_row_test(qf_labelling *labels, qf_path *path, qf_value test, qf_axes test_axes, bool inverted,
+                              qf_value p, qf_axes axes) {
+    qf_graph *graph = labels->graph;
+    qf_trace_root(labels, path, &p, &axes);
+    qf_node softmax = qf_producer_of_op(graph, p, QF_OP_softmax);
+    qf_axis all, missing, normalised;
+    qf_value reduced, x;
+    qf_axes reduced_axes, x_axes;
+    bool inner = false;
+    if (!softmax.id || !qf_labelling_flatten(labels, &axes, &all)) return false;
+    uint32_t axis = (uint32_t)qf_node_attribute(graph, softmax, QF_ATTR(softmax, axis))->integer;
+    if (axis >= axes.rank || !qf_labelling_resolve(labels, axes.axis[axis], &normalised)) return false;
+    through_logic(labels, path, &test, &test_axes, &inverted);
+    bool any = qf_producer_of_op(graph, test, QF_OP_reduce_max).id != 0;
+    if (!reduction_of(labels, path, any ? QF_OP_reduce_max : QF_OP_reduce_min, test, test_axes, all, &reduced,
+                      &reduced_axes, &missing) ||
+        !qf_labelling_same_set(missing, normalised))
+        return false;
+    through_logic(labels, path, &reduced, &reduced_axes, &inner);
+    return inner == any && inverted == any && is_minus_infinity(labels, path, reduced, reduced_axes, &x, &x_axes) &&
+           same_value(labels, path, x, x_axes, qf_node_operand(graph, softmax, 0), axes);
+}
+
+static bool empty_row_guard(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
+                            qf_value *out_source, qf_axes *out) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_where);
+    if (!node.id) return false;
+    uint32_t mark = path->count;
+    qf_value condition = qf_node_operand(graph, node, QF_IN(where, condition));
+    qf_axes condition_axes;
+    if (!qf_labelling_broadcast_value(labels, condition, axes, &condition_axes)) return false;
+    for (uint32_t side = 0; side < 2; side++) {
+        double number;
+        qf_value zero = qf_node_operand(graph, node, side ? QF_IN(where, b) : QF_IN(where, a));
+        *out_source = qf_node_operand(graph, node, side ? QF_IN(where, a) : QF_IN(where, b));
+        if (qf_scalar_number(labels, zero, &number) && number == 0.0 &&
+            qf_labelling_broadcast_value(labels, *out_source, axes, out) &&
+            is_empty_row_test(labels, path, condition, condition_axes, side == 1, *out_source, *out)) {
+            qf_path_add(path, node);
+            return true;
+        }
+        path->count = mark;
+    }
+    return false;
+}
+
 /* where(is_nan(p), 0, p), or the other way round with a not. */
 static bool guard(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes, qf_value *out_source,
                   qf_axes *out) {
@@ -279,7 +362,8 @@ static bool step_down(qf_labelling *labels, qf_path *path, qf_value *value, qf_a
     if (qf_labelling_through_layout(labels, *value, axes, &source, &next) ||
         qf_is_float_cast(labels, *value, &source, &widens)) {
         qf_path_add(path, node);
-    } else if (guard(labels, path, *value, axes, &source, &next)) {
+    } else if (guard(labels, path, *value, axes, &source, &next) ||
+               empty_row_guard(labels, path, *value, axes, &source, &next)) {
         out->guarded = true;
     } else if (qf_scalar_multiple(labels, *value, &source, &factor)) {
         if (out->pair.dequantize.id) return false; /* a multiple under the pair changes what is quantised */

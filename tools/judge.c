@@ -160,6 +160,29 @@ static void judge_site(judge *state, qf_node attention, qf_value old_value, qf_v
                    (unsigned long long)far, ratio);
 }
 
+/* The FP8 value that `value` was dequantised from by casts and products with a scale; 0: none. */
+static qf_value codes_of(const qf_graph *graph, qf_value value, uint32_t steps) {
+    if (!value.id || qf_dtype_is_float8(qf_value_dtype(graph, value))) return value;
+    qf_node node = qf_value_producer(graph, value);
+    qf_op op = qf_node_op(graph, node);
+    bool passes = op == QF_OP_cast || op == QF_OP_mul || op == QF_OP_dequantize || qf_op_has_trait(op, QF_TRAIT_LAYOUT);
+    if (!node.id || !passes || steps == 0) return (qf_value){0};
+    qf_value found = codes_of(graph, qf_node_operand(graph, node, 0), steps - 1);
+    return found.id || op != QF_OP_mul ? found : codes_of(graph, qf_node_operand(graph, node, 1), steps - 1);
+}
+
+/* A dequantise that the pipeline wrote in place of casts and products has no counterpart; what it reads was their FP8.
+ */
+static void judge_dequantise(judge *state, bool *done, qf_value was, qf_value is) {
+    qf_node node = qf_producer_of_op(state->after_graph, is, QF_OP_dequantize);
+    if (!node.id || survives(state, node.id)) return;
+    qf_value codes = qf_node_operand(state->after_graph, node, 0), old = codes_of(state->before_graph, was, 8);
+    qf_node site = fused_source(state->after_graph, codes);
+    if (!site.id || done[site.id] || !old.id) return;
+    done[site.id] = true;
+    judge_site(state, site, old, codes);
+}
+
 /* Each surviving reader of a fused site's result read something else before: that is what the site replaced. */
 static void compare_readers(judge *state) {
     const qf_graph *after = state->after_graph;
@@ -169,6 +192,7 @@ static void compare_readers(judge *state) {
         if (!survives(state, node.id)) continue;
         const qf_node_data *now = qf_node_at(after, node), *old = qf_node_at(state->before_graph, node);
         for (uint32_t i = 0; i < now->operand_count && i < old->operand_count; i++) {
+            judge_dequantise(state, done, old->operands[i].value, now->operands[i].value);
             qf_node site = fused_source(after, now->operands[i].value);
             if (!site.id || done[site.id] || now->operands[i].value.id == old->operands[i].value.id) continue;
             done[site.id] = true;
