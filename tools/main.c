@@ -29,7 +29,8 @@ static void print_help(FILE *out) {
     (void)fprintf(out,
                   "\n`qfuse COMMAND --help` lists the options of a command; `qfuse --version` prints the version.\n"
                   "Exit codes: 0 success; 1 a located error was printed; 2 wrong usage; 3 outputs differ.\n"
-                  "Files are QFuse text (docs/ir.md), ONNX models, torch.export archives (.pt2) or saved plans, told apart by their first bytes.\n");
+                  "Files are QFuse text (docs/ir.md), ONNX models, torch.export archives (.pt2) or saved plans, told "
+                  "apart by their first bytes.\n");
 }
 
 static void print_command_help(FILE *out, const tool_command *command) {
@@ -70,8 +71,9 @@ void tool_progress(qf_tool *tool, const char *what, uint64_t done, uint64_t tota
     double now = tool_now();
     if (tool->options.quiet || now - tool->started < 2.0 || now - tool->last_progress < 0.5) return;
     tool->last_progress = now;
-    (void)fprintf(stderr, "qfuse: %s %llu/%llu (%.0f s)\n", what, (unsigned long long)done, (unsigned long long)total,
-                  now - tool->started);
+    (void)fprintf(stderr, "qfuse: %s %llu", what, (unsigned long long)done);
+    if (total) (void)fprintf(stderr, "/%llu", (unsigned long long)total);
+    (void)fprintf(stderr, " (%.0f s)\n", now - tool->started);
 }
 
 static int run_command(const tool_command *command, int count, char **arguments) {

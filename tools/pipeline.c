@@ -24,6 +24,7 @@ static void observe(void *user, qf_pass_event event, const char *pass, const qf_
                     double seconds) {
     qf_tool *state = user;
     if (event == QF_PASS_BEFORE) {
+        tool_progress(state, pass, ++state->passes_begun, 0);
         if (wanted(state->options.print_before, pass)) print_graph(state, "before", pass, graph);
         return;
     }

@@ -82,6 +82,14 @@ static bool load_input(run_job *job, uint32_t index, qf_tensor *out) {
     return tensor_read(job->tool, path, out) && tensor_convert(job->tool, out, info.dtype);
 }
 
+static qf_status show_progress(void *user, uint32_t step, const qf_tensor *operands, uint32_t operand_count,
+                               const qf_tensor *results, uint32_t result_count) {
+    run_job *job = user;
+    (void)operands, (void)operand_count, (void)results, (void)result_count;
+    tool_progress(job->tool, "running step", step + 1, qf_plan_step_count(job->plan));
+    return QF_OK;
+}
+
 /* `from` NULL: inputs of its own; else the other job's inputs, by position. */
 static bool execute(run_job *job, const struct run_job *from) {
     const tool_options *options = &job->tool->options;
@@ -105,6 +113,7 @@ static bool execute(run_job *job, const struct run_job *from) {
         }
         if (qf_executor_bind_input(job->executor, i, tensor) != QF_OK) return false;
     }
+    qf_executor_observe(job->executor, show_progress, job);
     return qf_executor_run(job->executor) == QF_OK;
 }
 

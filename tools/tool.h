@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 #include <qfuse/onnx.h>
-#include <qfuse/pt2.h>
 #include <qfuse/pass.h>
 #include <qfuse/plan.h>
+#include <qfuse/pt2.h>
 #include <qfuse/runtime.h>
 
 #include "ir/graph.h"
@@ -39,6 +39,7 @@ typedef struct qf_tool {
     uint32_t error_count;
     char *rules_text; /* contents of --rules */
     size_t rules_size;
+    uint64_t passes_begun;
     double started; /* for progress: said on stderr once two seconds have passed */
     double last_progress;
 } qf_tool;
@@ -68,7 +69,8 @@ qf_status tool_run_pipeline(qf_tool *tool, qf_graph *graph, const char *passes, 
 /* A qf_symbol_lookup with the tool as user: --dims, else 4. */
 bool tool_symbol_extent(void *user, qf_dim_symbol symbol, int64_t *out_value);
 
-/* Says on stderr what goes on, when the command has run for two seconds or more, at most twice a second. */
+/* Says on stderr what goes on, when the command has run for two seconds or more, at most twice a second. `total` 0:
+ * unknown. */
 void tool_progress(qf_tool *tool, const char *what, uint64_t done, uint64_t total);
 double tool_now(void);
 
