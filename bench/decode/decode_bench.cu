@@ -13,30 +13,23 @@
 // Method: random K, V and q; a graph of max(20, copies) launches, each on its own pages and table, with enough copies
 // to exceed the L2 cache (180 MB); one warm-up replay, nine timed, median. Everything a launch needs is inside. The
 // second figure has one small kernel, as large as a cast of the output, before every launch. Floors use the read
-// bandwidth of the same run. Peer figures: PEERS of 2026-11-30 on the same kind of card, output cast included where
-// their kernel has no FP8 output (only in the figure with the small kernel).
+// bandwidth of the same run. Peer figures: cells.h.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <string>
 #include <vector>
 
+#include "cells.h"
+#include "kernels/cuda/common/check.cuh"
 #include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/decode/launch.cuh"
+#include "timing.cuh"
 
 using namespace qfuse::decode;
+using namespace bench;
 
 namespace {
-
-#define CHECK(call)                                                                                                    \
-    do {                                                                                                               \
-        const cudaError_t check_error = (call);                                                                        \
-        if (check_error != cudaSuccess) {                                                                              \
-            std::printf("FATAL %s:%d %s: %s\n", __FILE__, __LINE__, #call, cudaGetErrorString(check_error));           \
-            std::exit(3);                                                                                              \
-        }                                                                                                              \
-    } while (0)
 
 constexpr size_t kPoolBytes = size_t{3} << 30;
 constexpr double kRotateBytes = 180e6;
@@ -51,37 +44,6 @@ int g_multiprocessors;
 double g_read_bandwidth; // bytes per second, of this run
 uint8_t *g_k_pool, *g_v_pool;
 cudaStream_t g_stream;
-
-// Clock and power through NVML, where it is installed.
-struct Monitor {
-    typedef int (*Init)();
-    typedef int (*Handle)(unsigned, void **);
-    typedef int (*Clock)(void *, int, unsigned *);
-    typedef int (*Power)(void *, unsigned *);
-    void *device = nullptr;
-    Clock clock = nullptr;
-    Power power = nullptr;
-
-    Monitor() {
-        void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-        if (library == nullptr) return;
-        const Init init = reinterpret_cast<Init>(dlsym(library, "nvmlInit_v2"));
-        const Handle handle = reinterpret_cast<Handle>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
-        if (init == nullptr || handle == nullptr || init() != 0 || handle(0, &device) != 0) return;
-        clock = reinterpret_cast<Clock>(dlsym(library, "nvmlDeviceGetClockInfo"));
-        power = reinterpret_cast<Power>(dlsym(library, "nvmlDeviceGetPowerUsage"));
-    }
-    unsigned megahertz() const {
-        unsigned value = 0;
-        if (clock != nullptr) clock(device, 1, &value);
-        return value;
-    }
-    unsigned watts() const {
-        unsigned value = 0;
-        if (power != nullptr) power(device, &value);
-        return value / 1000;
-    }
-};
 
 __global__ void fill_random(uint32_t *data, size_t words, uint32_t seed, int dtype) {
     const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
@@ -144,44 +106,6 @@ double measure_read_bandwidth() {
     }
     CHECK(cudaFree(sink));
     return best;
-}
-
-struct Cell {
-    const char *name;
-    std::vector<int> lengths;
-    double peer;       // best peer back to back, microseconds; 0 = not measured
-    double peer_small; // with a small kernel between
-};
-
-struct Timing {
-    double median, low, high;
-    unsigned megahertz, watts;
-};
-
-Timing time_graph(cudaGraphExec_t exec, int launches) {
-    static const Monitor monitor;
-    cudaEvent_t begin, end;
-    CHECK(cudaEventCreate(&begin));
-    CHECK(cudaEventCreate(&end));
-    CHECK(cudaGraphLaunch(exec, g_stream));
-    CHECK(cudaStreamSynchronize(g_stream));
-    std::vector<double> times;
-    Timing timing = {};
-    for (int i = 0; i < 9; ++i) {
-        CHECK(cudaEventRecord(begin, g_stream));
-        CHECK(cudaGraphLaunch(exec, g_stream));
-        CHECK(cudaEventRecord(end, g_stream));
-        if (i == 8) timing.megahertz = monitor.megahertz(), timing.watts = monitor.watts();
-        CHECK(cudaEventSynchronize(end));
-        float milliseconds;
-        CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-        times.push_back(milliseconds * 1e3 / launches);
-    }
-    std::sort(times.begin(), times.end());
-    timing.low = times.front(), timing.high = times.back(), timing.median = times[times.size() / 2];
-    CHECK(cudaEventDestroy(begin));
-    CHECK(cudaEventDestroy(end));
-    return timing;
 }
 
 template <class T>
@@ -307,7 +231,7 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
         }
         CHECK(cudaStreamEndCapture(g_stream, &graph));
         CHECK(cudaGraphInstantiate(&exec, graph, 0));
-        timing[small] = time_graph(exec, launches);
+        timing[small] = time_graph(exec, launches, g_stream);
         CHECK(cudaGraphExecDestroy(exec));
         CHECK(cudaGraphDestroy(graph));
     }
@@ -339,76 +263,6 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
     }
 }
 
-std::vector<int> uniform(int batch, int length) {
-    return std::vector<int>(batch, length);
-}
-
-std::vector<int> mix(int batch, int length, int more, int more_length) {
-    std::vector<int> lengths(batch, length);
-    lengths.insert(lengths.end(), more, more_length);
-    return lengths;
-}
-
-const std::vector<Cell> kCells328 = {
-    {"B1 L1024", uniform(1, 1024), 6.21, 7.68},
-    {"B1 L4096", uniform(1, 4096), 8.57, 10.28},
-    {"B1 L16384", uniform(1, 16384), 14.59, 16.55},
-    {"B1 L65536", uniform(1, 65536), 39.19, 41.09},
-    {"B1 L131072", uniform(1, 131072), 70.52, 72.34},
-    {"B8 L1024", uniform(8, 1024), 8.36, 11.89},
-    {"B8 L4096", uniform(8, 4096), 20.46, 24.88},
-    {"B8 L16384", uniform(8, 16384), 66.26, 70.19},
-    {"B8 L65536", uniform(8, 65536), 249.8, 251.8},
-    {"B8 L131072", uniform(8, 131072), 490.0, 506.1},
-    {"B32 L1024", uniform(32, 1024), 20.92, 23.63},
-    {"B32 L4096", uniform(32, 4096), 69.85, 69.18},
-    {"B32 L16384", uniform(32, 16384), 253.4, 251.8},
-    {"B32 L65536", uniform(32, 65536), 993.4, 990.9},
-    {"B128 L1024", uniform(128, 1024), 71.17, 75.06},
-    {"B128 L4096", uniform(128, 4096), 255.8, 265.9},
-    {"B128 L16384", uniform(128, 16384), 1020, 1028},
-    {"B256 L1024", uniform(256, 1024), 141.9, 145.4},
-    {"B256 L4096", uniform(256, 4096), 518.3, 533.0},
-    {"1x64k+31x4k", mix(1, 65536, 31, 4096), 103.6, 105.9},
-    {"32x128+32x4k", mix(32, 128, 32, 4096), 74.37, 76.70},
-    {"1x128k+31x4k", mix(1, 131072, 31, 4096), 0, 0},
-};
-
-const std::vector<Cell> kCells648 = {
-    {"B1 L1024", uniform(1, 1024), 6.41, 7.79},   {"B1 L16384", uniform(1, 16384), 15.01, 16.73},
-    {"B8 L4096", uniform(8, 4096), 20.89, 0},     {"B32 L4096", uniform(32, 4096), 70.48, 0},
-    {"B32 L16384", uniform(32, 16384), 254.7, 0}, {"B128 L1024", uniform(128, 1024), 72.60, 0},
-    {"B128 L2048", uniform(128, 2048), 134.3, 0}, {"B128 L16384", uniform(128, 16384), 1021, 0},
-    {"B256 L4096", uniform(256, 4096), 521.8, 0},
-};
-
-const std::vector<Cell> kCells81 = {
-    {"B1 L1024", uniform(1, 1024), 5.83, 0},
-    {"B1 L4096", uniform(1, 4096), 6.33, 0},
-    {"B1 L16384", uniform(1, 16384), 7.87, 0},
-    {"B1 L65536", uniform(1, 65536), 11.42, 0},
-    {"B1 L131072", uniform(1, 131072), 16.13, 0},
-    {"B8 L1024", uniform(8, 1024), 6.37, 0},
-    {"B8 L4096", uniform(8, 4096), 9.15, 0},
-    {"B8 L16384", uniform(8, 16384), 15.29, 16.90},
-    {"B8 L65536", uniform(8, 65536), 40.00, 41.57},
-    {"B8 L131072", uniform(8, 131072), 69.44, 71.16},
-    {"B32 L1024", uniform(32, 1024), 7.28, 10.26},
-    {"B32 L4096", uniform(32, 4096), 13.28, 16.86},
-    {"B32 L16384", uniform(32, 16384), 37.14, 41.71},
-    {"B32 L65536", uniform(32, 65536), 129.6, 132.6},
-    {"B32 L131072", uniform(32, 131072), 250.2, 252.2},
-    {"B128 L1024", uniform(128, 1024), 12.21, 16.57},
-    {"B128 L4096", uniform(128, 4096), 35.76, 40.35},
-    {"B128 L16384", uniform(128, 16384), 128.3, 131.2},
-    {"B128 L65536", uniform(128, 65536), 488.0, 490.0},
-    {"B128 L131072", uniform(128, 131072), 965.9, 970.6},
-    {"B256 L1024", uniform(256, 1024), 21.78, 23.87},
-    {"B256 L4096", uniform(256, 4096), 69.60, 70.00},
-    {"B256 L16384", uniform(256, 16384), 250.6, 253.4},
-    {"B256 L65536", uniform(256, 65536), 966.2, 973.7},
-};
-
 bool wanted(const char *section) {
     if (g_options.sections.empty()) return true;
     return std::find(g_options.sections.begin(), g_options.sections.end(), section) != g_options.sections.end();
@@ -421,15 +275,6 @@ void run_table(const char *title, const qf_decode_problem &problem, bool head_ma
     for (const Cell &cell : cells) {
         if (std::string(cell.name).find(g_options.cell) != std::string::npos) run_cell(problem, head_major, cell);
     }
-}
-
-// A few cells without peers: sizes that show the ceiling.
-std::vector<Cell> probe_cells() {
-    return {{"B1 L1024", uniform(1, 1024), 0, 0},
-            {"B8 L4096", uniform(8, 4096), 0, 0},
-            {"B32 L4096", uniform(32, 4096), 0, 0},
-            {"B32 L16384", uniform(32, 16384), 0, 0},
-            {"B64 L16384", uniform(64, 16384), 0, 0}};
 }
 
 void fill_pools(int dtype) {

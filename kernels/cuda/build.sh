@@ -28,7 +28,7 @@ object=$1/obj/$(basename "$2" .cu).o
 $NVCC $FLAGS -Xptxas -v -c "$2" -o "$object.new" >"$object.log" 2>&1 || { cat "$object.log"; exit 255; }
 mv "$object.new" "$object"'
 export NVCC="$nvcc" FLAGS="$flags"
-newest=$(ls -t "$here"/common/*.cuh "$here"/decode/*.h "$here"/decode/*.cuh | grep -v -e launch.cuh -e select.h | head -n 1)
+newest=$(ls -t "$here"/common/*.cuh "$here"/decode/*.h "$here"/decode/*.cuh | grep -v -e launch.cuh -e select.h -e check.cuh | head -n 1)
 for source in "$here"/decode/paged_decode_$glob.cu; do
     object=$out/obj/$(basename "$source" .cu).o
     if [ ! -e "$object" ] || [ "$newest" -nt "$object" ] || [ "$source" -nt "$object" ]; then echo "$source"; fi

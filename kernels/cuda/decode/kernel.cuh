@@ -17,11 +17,11 @@
 // common path has no reduction over lanes; rescaling is by exact powers of two. P < 2^(kOffset + kSlack), within f16.
 #pragma once
 
+#include "config.h"
 #include "kernels/cuda/common/barrier.cuh"
 #include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/common/mma_sync.cuh"
 #include "kernels/cuda/common/tensor_copy.cuh"
-#include "config.h"
 #include "merge.cuh"
 #include "params.h"
 #include "work.cuh"

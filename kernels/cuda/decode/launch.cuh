@@ -1,7 +1,7 @@
 // Owns: a complete decode launch through the CUDA runtime, for the bench and the accuracy harness: tensor maps,
 // variant table, launch attributes.
 // Does not own: the choices (select.h); the library's executor launches through the driver API instead.
-// Read next: bench/decode/main.cu.
+// Read next: bench/decode/decode_bench.cu.
 #pragma once
 
 #include <cuda.h>

@@ -14,10 +14,10 @@
 
 #include <cstdint>
 
+#include "config.h"
 #include "kernels/cuda/common/barrier.cuh"
 #include "kernels/cuda/common/cluster.cuh"
 #include "kernels/cuda/common/convert.cuh"
-#include "config.h"
 #include "params.h"
 #include "work.cuh"
 

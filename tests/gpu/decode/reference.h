@@ -1,6 +1,6 @@
 // Owns: the decode harness' number formats and its f64 reference, written from the definitions.
-// Does not own: test cases and launches (decode_accuracy.cu). Nothing here is shared with the kernels but params.h.
-// Read next: decode_accuracy.cu.
+// Does not own: test cases and launches (setup.cuh). Nothing here is shared with the kernels but params.h.
+// Read next: setup.cuh.
 #pragma once
 
 #include <algorithm>

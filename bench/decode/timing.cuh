@@ -1,0 +1,76 @@
+// Owns: timing a CUDA graph, with the card's clock and power meanwhile.
+// Does not own: what is launched (decode_bench.cu).
+// Read next: decode_bench.cu.
+#pragma once
+
+#include <algorithm>
+#include <dlfcn.h>
+#include <vector>
+
+#include "kernels/cuda/common/check.cuh"
+
+namespace bench {
+
+// Clock and power through NVML, where it is installed.
+struct Monitor {
+    typedef int (*Init)();
+    typedef int (*Handle)(unsigned, void **);
+    typedef int (*Clock)(void *, int, unsigned *);
+    typedef int (*Power)(void *, unsigned *);
+    void *device = nullptr;
+    Clock clock = nullptr;
+    Power power = nullptr;
+
+    Monitor() {
+        void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+        if (library == nullptr) return;
+        const Init init = reinterpret_cast<Init>(dlsym(library, "nvmlInit_v2"));
+        const Handle handle = reinterpret_cast<Handle>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
+        if (init == nullptr || handle == nullptr || init() != 0 || handle(0, &device) != 0) return;
+        clock = reinterpret_cast<Clock>(dlsym(library, "nvmlDeviceGetClockInfo"));
+        power = reinterpret_cast<Power>(dlsym(library, "nvmlDeviceGetPowerUsage"));
+    }
+    unsigned megahertz() const {
+        unsigned value = 0;
+        if (clock != nullptr) clock(device, 1, &value);
+        return value;
+    }
+    unsigned watts() const {
+        unsigned value = 0;
+        if (power != nullptr) power(device, &value);
+        return value / 1000;
+    }
+};
+
+struct Timing {
+    double median, low, high;
+    unsigned megahertz, watts;
+};
+
+inline Timing time_graph(cudaGraphExec_t exec, int launches, cudaStream_t stream) {
+    static const Monitor monitor;
+    cudaEvent_t begin, end;
+    CHECK(cudaEventCreate(&begin));
+    CHECK(cudaEventCreate(&end));
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    std::vector<double> times;
+    Timing timing = {};
+    for (int i = 0; i < 9; ++i) {
+        CHECK(cudaEventRecord(begin, stream));
+        CHECK(cudaGraphLaunch(exec, stream));
+        CHECK(cudaEventRecord(end, stream));
+        if (i == 8) timing.megahertz = monitor.megahertz(), timing.watts = monitor.watts();
+        CHECK(cudaEventSynchronize(end));
+        float milliseconds;
+        CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
+        times.push_back(milliseconds * 1e3 / launches);
+    }
+    std::sort(times.begin(), times.end());
+    timing.low = times.front(), timing.high = times.back(), timing.median = times[times.size() / 2];
+    CHECK(cudaEventDestroy(begin));
+    CHECK(cudaEventDestroy(end));
+    return timing;
+}
+
+} // namespace bench
