@@ -3,6 +3,7 @@
  * Next: operand.h. */
 #include "patterns/trace.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/convert.h"
@@ -213,6 +214,18 @@ static bool is_per_tensor(const qf_labelling *labels, qf_value scale) {
     return true;
 }
 
+/* The quantise goes there with the scale by which the dequantise comes back: the same one, or, for a graph that
+ * multiplies, its reciprocal as far as f32 holds one. */
+static bool same_scale(const qf_labelling *labels, qf_node quantize, qf_value back) {
+    const qf_graph *graph = labels->graph;
+    qf_value there = qf_node_operand(graph, quantize, QF_IN(quantize, scale));
+    if (qf_node_attribute(graph, quantize, QF_ATTR(quantize, mode))->integer != QF_VALUE_mul)
+        return qf_same_number(labels, there, back);
+    double factor, scale;
+    return qf_scalar_number(labels, there, &factor) && qf_scalar_number(labels, back, &scale) &&
+           fabs(factor * scale - 1.0) <= FLT_EPSILON;
+}
+
 bool qf_pair_read(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes, qf_pair *out) {
     qf_graph *graph = labels->graph;
     qf_node node = qf_producer_of_op(graph, value, QF_OP_dequantize);
@@ -249,8 +262,7 @@ bool qf_pair_read(qf_labelling *labels, qf_path *path, qf_value value, const qf_
         return true;
     }
     qf_path_add(path, quantize);
-    if (!qf_same_number(labels, qf_node_operand(graph, quantize, QF_IN(quantize, scale)), out->scale)) return true;
-    if (qf_node_attribute(graph, quantize, QF_ATTR(quantize, mode))->integer == QF_VALUE_mul) return true;
+    if (!same_scale(labels, quantize, out->scale)) return true;
     out->quantize = quantize;
     out->source = qf_node_operand(graph, quantize, QF_IN(quantize, x));
     return true;

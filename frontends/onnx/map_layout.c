@@ -94,7 +94,14 @@ qf_onnx_outcome qf_onnx_map_split(qf_onnx_call *call) {
 }
 
 /* --- slice --- */
-/* A bound of a slice with a positive step, within 0..size. False where its sign is not known. */
+/* A negative bound counts from the end. Where the sign depends on symbols (16 - T), it is taken to be not negative,
+ * which is what a launch then checks. */
+static bool assume_nonnegative(qf_onnx_call *call, qf_dim bound) {
+    qf_dim held = qf_dim_maximum(call->import->context, bound, qf_onnx_constant(call, 0));
+    return held.id && qf_graph_add_guard(qf_onnx_graph(call), held, bound, call->location);
+}
+
+/* A bound of a slice with a positive step, within 0..size. False where it cannot be written down. */
 static bool bound_forward(qf_onnx_call *call, qf_dim bound, qf_dim size, qf_dim *out) {
     qf_context *context = call->import->context;
     qf_symbol_facts facts = qf_graph_facts(qf_onnx_graph(call));
@@ -111,7 +118,7 @@ static bool bound_forward(qf_onnx_call *call, qf_dim bound, qf_dim size, qf_dim 
     }
     int64_t upper;
     bool negative = constant ? value < 0 : qf_dim_upper_bound(context, &facts, bound, &upper) && upper < 0;
-    if (!negative && !qf_dim_nonnegative(context, &facts, bound)) return false;
+    if (!negative && !qf_dim_nonnegative(context, &facts, bound) && !assume_nonnegative(call, bound)) return false;
     if (negative) bound = qf_dim_add(context, size, bound);
     if (qf_dim_is_constant(context, bound, &value) && qf_dim_is_constant(context, size, &extent)) {
         *out = qf_onnx_constant(call, value < 0 ? 0 : value > extent ? extent : value);
@@ -184,7 +191,8 @@ qf_onnx_outcome qf_onnx_map_slice(qf_onnx_call *call) {
         bool known = step > 0 ? bound_forward(call, first[i], size, &starts[axis]) &&
                                     bound_forward(call, last[i], size, &ends[axis])
                               : bounds_backward(call, first[i], last[i], size, &starts[axis], &ends[axis]);
-        if (!known) return qf_onnx_decline(call, "its bounds may be negative or not; their sign is not known");
+        if (!known && qf_context_status(call->import->context) != QF_OK) return QF_ONNX_FAILED;
+        if (!known) return qf_onnx_decline(call, "its bounds run backward over sizes that are not known");
         int64_t from, to;
         if (step > 0 && qf_dim_is_constant(call->import->context, starts[axis], &from) &&
             qf_dim_is_constant(call->import->context, ends[axis], &to) && to < from)

@@ -63,6 +63,26 @@ static void slices_clamp_their_bounds(void **unused) {
     end(b, graph, context);
 }
 
+/* table[:, 16 - T:]: the bound counts from the front only up to T = 16, which the graph then assumes. */
+static void slice_bounds_of_unknown_sign_are_guarded(void **unused) {
+    (void)unused;
+    qf_context *context = check_context(&state);
+    builder *b = b_begin(20);
+    b_input(b, "table", FLOAT, "4,16");
+    b_input(b, "x", FLOAT, "T");
+    b_vector(b, "size", (int64_t[]){16}, 1);
+    b_vector(b, "axis", (int64_t[]){1}, 1);
+    (void)b_node(b, "", "Shape", "x", "t");
+    (void)b_node(b, "", "Sub", "size t", "first");
+    (void)b_node(b, "", "Slice", "table first size axis", "y");
+    b_output(b, "y");
+    qf_graph *graph = good(b, context);
+    assert_int_equal(b_count(graph, QF_OP_opaque), 0);
+    b_check_type(graph, 0, "f32[4, T]");
+    assert_int_equal(graph->guard_count, 1);
+    end(b, graph, context);
+}
+
 static void data_dependent_shapes_stay_opaque(void **unused) {
     (void)unused;
     qf_context *context = check_context(&state);
@@ -264,6 +284,7 @@ int main(void) {
         cmocka_unit_test(fault_8_reshape_targets_give_one_dim),
         cmocka_unit_test(reshape_zero_is_a_size_where_allowed),
         cmocka_unit_test(slices_clamp_their_bounds),
+        cmocka_unit_test(slice_bounds_of_unknown_sign_are_guarded),
         cmocka_unit_test(data_dependent_shapes_stay_opaque),
         cmocka_unit_test(fault_76_unknown_ops_are_said),
         cmocka_unit_test(fault_12_unknown_attributes_are_no_match),

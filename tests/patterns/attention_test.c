@@ -368,6 +368,32 @@ static void pairs_become_operands(void **state) {
     bench_close(&b);
 }
 
+/* Quantised by multiplying with the reciprocal, dequantised by the scale: one scale, or none where they do not belong
+ * together. */
+static void a_pair_may_multiply_by_the_reciprocal(void **state) {
+    (void)state;
+    static const struct {
+        const char *factor;
+        bool pair;
+    } cases[] = {{"448.0", true}, {"447.0", false}};
+    for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
+        bench b;
+        char body[1024];
+        (void)snprintf(body, sizeof body,
+                       "%s  %%f = constant {value=f32[] %s}\n  %%g = constant {value=f32[] 0.002232142857}\n"
+                       "  %%p0 = softmax %%s {axis=3}\n  %%p1 = quantize %%p0, %%f {dtype=f8E4M3FN, mode=mul}\n"
+                       "  %%p = dequantize %%p1, %%g {dtype=f32}\n%s",
+                       SCORES, cases[i].factor, VALUES);
+        raise_open(&b, QKV, body, "%y");
+        raise_with(&b, QF_NUMERICS_ROUNDING);
+        if (cases[i].pair)
+            assert_int_equal(INTEGER(&b, raised(&b), p), QF_VALUE_graph);
+        else
+            assert_true(bench_missed(&b, QF_REASON_roles));
+        bench_close(&b);
+    }
+}
+
 static void quantised_scores_block_unless_relaxed(void **state) {
     (void)state;
     const char *body = SCORES PAIR("s", "l", "ss") SOFTMAX VALUES;
@@ -453,6 +479,7 @@ int main(void) {
         cmocka_unit_test(a_plain_product_is_no_miss),
         cmocka_unit_test(forty_doublings_take_no_time),
         cmocka_unit_test(pairs_become_operands),
+        cmocka_unit_test(a_pair_may_multiply_by_the_reciprocal),
         cmocka_unit_test(quantised_scores_block_unless_relaxed),
         cmocka_unit_test(integer_pairs_are_not_dropped),
         cmocka_unit_test(sixteen_bit_results_keep_their_type),
