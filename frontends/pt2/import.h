@@ -173,7 +173,8 @@ qf_value qf_pt2_source_value(qf_pt2_import *import, const qf_pt2_source *source,
 
 /* nodes.c */
 qf_status qf_pt2_import_nodes(qf_pt2_import *import, const qf_pt2_scope *scope);
-/* The node as it is, carried through. */
+
+/* opaque.c: the node as it is, carried through. */
 qf_status qf_pt2_import_opaque(qf_pt2_call *call);
 
 /* customs.c */

@@ -224,81 +224,19 @@ static qf_pt2_outcome map_node(qf_pt2_call *call) {
     return write_in_place(call);
 }
 
-/* --- opaque --- */
-static bool opaque_types(qf_pt2_call *call, qf_type *types, uint32_t *out_count) {
-    const json_t *metas = qf_pt2_get(call->scope->graph, "tensor_values");
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < call->output_count; i++) {
-        const json_t *meta = qf_pt2_get(metas, call->output_names[i]);
-        if (!*call->output_names[i] || !meta) continue;
-        types[count] = qf_pt2_meta_type(call->import, meta, call->where);
-        if (!types[count++].id) return false;
-    }
-    *out_count = count;
-    return true;
-}
-
-/* An argument's tensors, in order. */
-static bool add_operands(qf_pt2_call *call, const json_t *argument, qf_value *operands, uint32_t *count) {
-    const char *name = qf_pt2_text(qf_pt2_get(argument, "name"));
-    uint32_t *tensors, listed_count = 0;
-    if (qf_pt2_tensors(call, name, &tensors, &listed_count))
-        for (uint32_t i = 0; i < listed_count; i++) {
-            if (!tensors[i] || *count == QF_PT2_MAX_ARGUMENTS) continue;
-            operands[(*count)++] = qf_pt2_read(call, tensors[i]);
-        }
-    uint32_t single = listed_count ? 0 : qf_pt2_tensor_argument(call, name);
-    if (single && *count < QF_PT2_MAX_ARGUMENTS) operands[(*count)++] = qf_pt2_read(call, single);
-    return !call->import->failed;
-}
-
-qf_status qf_pt2_import_opaque(qf_pt2_call *call) {
-    qf_pt2_import *import = call->import;
-    qf_arena *scratch = &import->scratch;
-    qf_value *operands = QF_ARENA_NEW(scratch, qf_value, QF_PT2_MAX_ARGUMENTS);
-    qf_type *types = QF_ARENA_NEW(scratch, qf_type, call->output_count + 1);
-    uint32_t operand_count = 0, count = 0;
-    if (!operands || !types) return QF_ERROR_OUT_OF_MEMORY;
-    for (size_t i = 0; i < json_array_size(call->arguments); i++)
-        if (!add_operands(call, json_array_get(call->arguments, i), operands, &operand_count)) return QF_ERROR_VERIFY;
-    if (!opaque_types(call, types, &count)) return QF_ERROR_VERIFY;
-    char name[200];
-    (void)snprintf(name, sizeof name, "torch.%.190s", call->target);
-    char *payload = json_dumps(call->arguments, JSON_COMPACT | JSON_SORT_KEYS);
-    if (!payload) return qf_record(import->context, QF_ERROR_OUT_OF_MEMORY);
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_attributes_default(import->graph, QF_OP_opaque, attributes);
-    attributes[QF_ATTR(opaque, name)].string = qf_intern_c(import->context, name);
-    attributes[QF_ATTR(opaque, payload)].string = qf_intern_c(import->context, payload);
-    attributes[QF_ATTR(opaque, pure)].integer = strncmp(call->target, "aten.", 5) == 0 && !strstr(call->target, "_.");
-    free(payload);
-    qf_node_spec spec = {.op = QF_OP_opaque,
-                         .operands = operands,
-                         .operand_count = operand_count,
-                         .attributes = attributes,
-                         .result_count = count,
-                         .result_types = types,
-                         .location = call->location};
-    qf_node node = qf_graph_insert(import->graph, (qf_node){0}, &spec);
-    if (!node.id) return QF_ERROR_VERIFY;
-    const json_t *metas = qf_pt2_get(call->scope->graph, "tensor_values");
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < call->output_count; i++) {
-        if (!*call->output_names[i]) continue;
-        if (qf_pt2_get(metas, call->output_names[i]))
-            call->outputs[i] = qf_node_result(import->graph, node, next++);
-        else
-            call->output_dims[i] = qf_dim_fresh(import->context, "u");
-    }
-    return QF_OK;
-}
-
 /* --- nodes --- */
 /* "torch.ops.aten.add.Tensor" and "torch._ops.aten.add.Tensor" without what all have in common. */
 static const char *short_target(const char *target) {
     if (strncmp(target, "torch.ops.", 10) == 0) return target + 10;
     if (strncmp(target, "torch._ops.", 11) == 0) return target + 11;
     return target;
+}
+
+/* What messages call the node's operator: for a functionalised call the one that it makes. */
+static const char *public_target(const qf_pt2_call *call, const char *target) {
+    const json_t *first = qf_pt2_get(json_array_get(call->arguments, 0), "arg");
+    const char *inner = qf_pt2_text(qf_pt2_get(first, "as_operator"));
+    return *inner ? inner : target;
 }
 
 static qf_status import_node(qf_pt2_import *import, const qf_pt2_scope *scope, const json_t *node) {
@@ -324,7 +262,7 @@ static qf_status import_node(qf_pt2_import *import, const qf_pt2_scope *scope, c
                            QF_PT2_MAX_ARGUMENTS);
         return QF_ERROR_LIMIT;
     }
-    if (!locate(&call, target)) return QF_ERROR_OUT_OF_MEMORY;
+    if (!locate(&call, public_target(&call, target))) return QF_ERROR_OUT_OF_MEMORY;
     qf_pt2_outcome outcome = qf_pt2_is_higher_order(call.target) ? qf_pt2_map_higher_order(&call) : map_node(&call);
     if (outcome == QF_PT2_FAILED || import->failed) {
         qf_status recorded = qf_context_status(import->context);
