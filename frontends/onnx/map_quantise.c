@@ -90,10 +90,10 @@ static qf_dtype compute_dtype(qf_onnx_call *call, qf_value scale) {
     return dtype == QF_F16 || dtype == QF_BF16 ? dtype : QF_F32;
 }
 
-qf_onnx_outcome qf_onnx_map_quantize_linear(qf_onnx_call *call) {
+/* x, scale and an optional zero point, whose dtype is the result's; else `output_dtype` is, else `dtype`. */
+static qf_onnx_outcome map_quantize(qf_onnx_call *call, qf_dtype dtype, qf_dtype compute, bool has_default_axis) {
     qf_value x = qf_onnx_in(call, 0), scale = qf_onnx_in(call, 1), zero_point;
-    bool standard = !*call->row->domain;
-    quantise_how how = {.dtype = QF_U8, .saturate = qf_onnx_int(call, "saturate", 1) != 0};
+    quantise_how how = {.dtype = dtype, .compute = compute, .saturate = qf_onnx_int(call, "saturate", 1) != 0};
     int64_t output_dtype = qf_onnx_int(call, "output_dtype", 0);
     if (qf_onnx_in(call, 2).id)
         how.dtype = qf_onnx_dtype_of(call, qf_onnx_in(call, 2));
@@ -101,10 +101,13 @@ qf_onnx_outcome qf_onnx_map_quantize_linear(qf_onnx_call *call) {
         how.dtype = qf_onnx_dtype(output_dtype);
     if (!supported(how.dtype)) return qf_onnx_decline(call, "its result has an element type that QFuse lacks");
     if (!read_zero_point(call, qf_onnx_in(call, 2), &zero_point) ||
-        !read_granularity(call, x, scale, standard, &how.granularity))
+        !read_granularity(call, x, scale, has_default_axis, &how.granularity))
         return qf_onnx_decline(call, call->reason);
-    how.compute = compute_dtype(call, scale);
     return qf_onnx_done(call, emit_quantize(call, x, scale, zero_point, &how));
+}
+
+qf_onnx_outcome qf_onnx_map_quantize_linear(qf_onnx_call *call) {
+    return map_quantize(call, QF_U8, compute_dtype(call, qf_onnx_in(call, 1)), !*call->row->domain);
 }
 
 qf_onnx_outcome qf_onnx_map_dequantize_linear(qf_onnx_call *call) {
@@ -124,18 +127,7 @@ qf_onnx_outcome qf_onnx_map_dequantize_linear(qf_onnx_call *call) {
 /* TensorRT's custom ops. They declare their FP8 results as UINT8, which is not believed: FP8 E4M3 unless a zero point
  * or attribute says otherwise. They divide in f32 and saturate. */
 qf_onnx_outcome qf_onnx_map_trt_quantize(qf_onnx_call *call) {
-    qf_value x = qf_onnx_in(call, 0), scale = qf_onnx_in(call, 1), zero_point;
-    quantise_how how = {.dtype = QF_F8E4M3FN, .compute = QF_F32, .saturate = qf_onnx_int(call, "saturate", 1) != 0};
-    int64_t output_dtype = qf_onnx_int(call, "output_dtype", 0);
-    if (qf_onnx_in(call, 2).id)
-        how.dtype = qf_onnx_dtype_of(call, qf_onnx_in(call, 2));
-    else if (output_dtype)
-        how.dtype = qf_onnx_dtype(output_dtype);
-    if (!supported(how.dtype)) return qf_onnx_decline(call, "its result has an element type that QFuse lacks");
-    if (!read_zero_point(call, qf_onnx_in(call, 2), &zero_point) ||
-        !read_granularity(call, x, scale, true, &how.granularity))
-        return qf_onnx_decline(call, call->reason);
-    return qf_onnx_done(call, emit_quantize(call, x, scale, zero_point, &how));
+    return map_quantize(call, QF_F8E4M3FN, QF_F32, true);
 }
 
 /* What it reads decides: a tensor that the file stores as bytes is FP8 E4M3 to TRT_FP8DequantizeLinear. */

@@ -120,17 +120,29 @@ static double zero_point_of(const scaling *job, int64_t offset, int64_t i) {
                        granule_in_line(&job->zero_points, job->x, offset, i));
 }
 
+/* Where a line of x finds its scales and zero points. */
+typedef struct line_offsets {
+    int64_t scale, zero_point;
+} line_offsets;
+
+static line_offsets offsets_of_line(const scaling *job, int64_t line) {
+    return (line_offsets){granule_of_line(&job->scales, job->x, line),
+                          job->zero_point ? granule_of_line(&job->zero_points, job->x, line) : 0};
+}
+
+static double scale_of(const scaling *job, int64_t offset, int64_t i) {
+    return qf_load_f64(job->scale->dtype, job->scale->data, granule_in_line(&job->scales, job->x, offset, i));
+}
+
 static void quantize_body(void *context, uint32_t thread, int64_t first, int64_t last) {
     const scaling *job = context;
     (void)thread;
     for (int64_t line = first; line < last; line++) {
-        int64_t at = granule_of_line(&job->scales, job->x, line);
-        int64_t zero_at = job->zero_point ? granule_of_line(&job->zero_points, job->x, line) : 0;
+        line_offsets at = offsets_of_line(job, line);
         for (int64_t i = 0; i < job->line; i++) {
-            double scale =
-                qf_load_f64(job->scale->dtype, job->scale->data, granule_in_line(&job->scales, job->x, at, i));
-            qf_quantise_store(&job->quantiser, qf_load_f64(job->x->dtype, job->x->data, line * job->line + i), scale,
-                              zero_point_of(job, zero_at, i), job->y->data, line * job->line + i);
+            int64_t index = line * job->line + i;
+            qf_quantise_store(&job->quantiser, qf_load_f64(job->x->dtype, job->x->data, index),
+                              scale_of(job, at.scale, i), zero_point_of(job, at.zero_point, i), job->y->data, index);
         }
     }
 }
@@ -139,13 +151,11 @@ static void dequantize_body(void *context, uint32_t thread, int64_t first, int64
     const scaling *job = context;
     (void)thread;
     for (int64_t line = first; line < last; line++) {
-        int64_t at = granule_of_line(&job->scales, job->x, line);
-        int64_t zero_at = job->zero_point ? granule_of_line(&job->zero_points, job->x, line) : 0;
+        line_offsets at = offsets_of_line(job, line);
         for (int64_t i = 0; i < job->line; i++) {
             int64_t index = line * job->line + i;
-            double scale =
-                qf_load_f64(job->scale->dtype, job->scale->data, granule_in_line(&job->scales, job->x, at, i));
-            double x = qf_load_f64(job->x->dtype, job->x->data, index) - zero_point_of(job, zero_at, i);
+            double scale = scale_of(job, at.scale, i);
+            double x = qf_load_f64(job->x->dtype, job->x->data, index) - zero_point_of(job, at.zero_point, i);
             if (job->y->dtype == QF_F64)
                 qf_store_f64(QF_F64, job->y->data, index, x * scale, true);
             else
