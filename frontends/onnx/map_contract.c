@@ -4,60 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "frontends/onnx/contract.h"
 #include "frontends/onnx/maps.h"
-
-/* The labels of one operand of a product with batch axes: batch ones from the shared list, then two of its own. A batch
- * axis of size 1 against another size carries no label: the operand is viewed without it. */
-typedef struct side {
-    qf_value value;
-    qf_dim dims[QF_MAX_RANK];
-    char labels[QF_MAX_RANK + 1];
-    uint32_t rank;
-} side;
-
-static void keep(side *out, qf_dim dim, char label) {
-    out->dims[out->rank] = dim;
-    out->labels[out->rank++] = label;
-    out->labels[out->rank] = '\0';
-}
-
-/* matmul with NumPy's broadcasting as an einsum; either side's last two axes may be swapped first. */
-qf_value qf_onnx_matmul(qf_onnx_call *call, qf_value a, qf_value b, bool swap_a, bool swap_b) {
-    qf_context *context = call->import->context;
-    uint32_t a_rank = qf_onnx_rank(call, a), b_rank = qf_onnx_rank(call, b);
-    uint32_t a_batch = a_rank > 2 ? a_rank - 2 : 0, b_batch = b_rank > 2 ? b_rank - 2 : 0;
-    uint32_t batch = a_batch > b_batch ? a_batch : b_batch, out_count = 0;
-    side left = {.value = a}, right = {.value = b};
-    char result[QF_MAX_RANK + 3];
-    for (uint32_t i = 0; i < batch; i++) {
-        char label = (char)('a' + i);
-        bool in_a = i + a_batch >= batch, in_b = i + b_batch >= batch;
-        qf_dim from_a = in_a ? qf_onnx_dim(call, a, (int32_t)(i + a_batch - batch)) : (qf_dim){0};
-        qf_dim from_b = in_b ? qf_onnx_dim(call, b, (int32_t)(i + b_batch - batch)) : (qf_dim){0};
-        bool one_a = in_a && in_b && qf_dim_is(context, from_a, 1) && !qf_dim_is(context, from_b, 1);
-        bool one_b = in_a && in_b && qf_dim_is(context, from_b, 1) && !qf_dim_is(context, from_a, 1);
-        if (in_a && !one_a) keep(&left, from_a, label);
-        if (in_b && !one_b) keep(&right, from_b, label);
-        result[out_count++] = label;
-    }
-    char row = 'm', column = 'n', inner = 'k';
-    for (uint32_t i = a_batch; i < a_rank; i++) {
-        bool is_inner = a_rank == 1 || (i == a_rank - 1) != swap_a;
-        keep(&left, qf_onnx_dim(call, a, (int32_t)i), is_inner ? inner : row);
-    }
-    for (uint32_t i = b_batch; i < b_rank; i++) {
-        bool is_inner = b_rank == 1 || (i == b_rank - 2) != swap_b;
-        keep(&right, qf_onnx_dim(call, b, (int32_t)i), is_inner ? inner : column);
-    }
-    if (a_rank > 1) result[out_count++] = row;
-    if (b_rank > 1) result[out_count++] = column;
-    result[out_count] = '\0';
-    char equation[64];
-    (void)snprintf(equation, sizeof equation, "%s,%s->%s", left.labels, right.labels, result);
-    return qf_onnx_contract(call, equation, qf_onnx_view(call, a, left.dims, left.rank),
-                            qf_onnx_view(call, b, right.dims, right.rank));
-}
 
 static const char *unfit(qf_onnx_call *call, qf_value a, qf_value b) {
     uint32_t a_rank = qf_onnx_rank(call, a), b_rank = qf_onnx_rank(call, b);

@@ -1,7 +1,6 @@
 /* Owns: mappings of quantisation: Q/DQ of every opset and domain, and quantised products.
  * Does not own: attention's own scales (map_attention.c).
  * Next: map_attention.c. */
-#include "frontends/onnx/contract.h"
 #include "frontends/onnx/maps.h"
 
 /* What scale's shape and the node's attributes say about granularity. */

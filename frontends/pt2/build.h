@@ -4,6 +4,7 @@
 #ifndef QF_FRONTENDS_PT2_BUILD_H
 #define QF_FRONTENDS_PT2_BUILD_H
 
+#include "frontends/emit.h"
 #include "frontends/pt2/import.h"
 
 /* Helpers that emit return 0 after a recorded failure, and given 0 for a required value return 0 in turn; mappings end
@@ -51,34 +52,77 @@ typedef struct qf_pt2_axes {
 } qf_pt2_axes;
 bool qf_pt2_read_axes(qf_pt2_call *call, const char *name, uint32_t rank, qf_pt2_axes *out);
 
-/* --- emitting (build.c) --- */
-qf_node qf_pt2_emit_node(qf_pt2_call *call, qf_op op, const qf_value *operands, uint32_t count,
-                         const qf_attribute *attributes, uint32_t result_count);
-qf_value qf_pt2_emit(qf_pt2_call *call, qf_op op, const qf_value *operands, uint32_t count,
-                     const qf_attribute *attributes);
+/* --- emitting: as in frontends/emit.h --- */
+static inline qf_import_target qf_pt2_emitter(qf_pt2_call *call) {
+    qf_pt2_import *import = call->import;
+    return (qf_import_target){.graph = import->graph,
+                              .location = call->location,
+                              .where = call->where,
+                              .failed = &import->failed,
+                              .node_count = &import->node_count,
+                              .max_nodes = import->options.max_nodes};
+}
+static inline qf_node qf_pt2_emit_node(qf_pt2_call *call, qf_op op, const qf_value *operands, uint32_t count,
+                                       const qf_attribute *attributes, uint32_t result_count) {
+    return qf_import_node(qf_pt2_emitter(call), op, operands, count, attributes, result_count);
+}
+static inline qf_value qf_pt2_emit(qf_pt2_call *call, qf_op op, const qf_value *operands, uint32_t count,
+                                   const qf_attribute *attributes) {
+    return qf_import_op(qf_pt2_emitter(call), op, operands, count, attributes);
+}
+static inline qf_value qf_pt2_unary(qf_pt2_call *call, qf_op op, qf_value x) {
+    return qf_pt2_emit(call, op, &x, 1, NULL);
+}
+static inline qf_value qf_pt2_binary(qf_pt2_call *call, qf_op op, qf_value a, qf_value b) {
+    return qf_pt2_emit(call, op, (qf_value[]){a, b}, 2, NULL);
+}
+static inline qf_value qf_pt2_where(qf_pt2_call *call, qf_value condition, qf_value a, qf_value b) {
+    return qf_pt2_emit(call, QF_OP_where, (qf_value[]){condition, a, b}, 3, NULL);
+}
+/* As torch does: FP8 does not saturate. */
+static inline qf_value qf_pt2_cast(qf_pt2_call *call, qf_value x, qf_dtype dtype) {
+    return x.id ? qf_import_cast(qf_pt2_emitter(call), x, dtype, false) : x;
+}
+static inline qf_value qf_pt2_view(qf_pt2_call *call, qf_value x, const qf_dim *dims, uint32_t rank) {
+    return qf_import_view(qf_pt2_emitter(call), x, dims, rank);
+}
+static inline qf_value qf_pt2_expand(qf_pt2_call *call, qf_value x, const qf_dim *dims, uint32_t rank) {
+    return qf_import_expand(qf_pt2_emitter(call), x, dims, rank);
+}
+static inline qf_value qf_pt2_reduce(qf_pt2_call *call, qf_op op, qf_value x, const int64_t *axes, uint32_t count,
+                                     bool keep) {
+    return count ? qf_import_reduce(qf_pt2_emitter(call), op, x, axes, count, keep) : x;
+}
+static inline qf_value qf_pt2_contract(qf_pt2_call *call, const char *equation, qf_value a, qf_value b) {
+    return qf_import_contract(qf_pt2_emitter(call), equation, a, b);
+}
+static inline qf_value qf_pt2_matmul(qf_pt2_call *call, qf_value a, qf_value b, bool swap_b) {
+    return qf_import_matmul(qf_pt2_emitter(call), a, b, false, swap_b);
+}
+static inline qf_value qf_pt2_iota(qf_pt2_call *call, qf_dtype dtype, qf_dim count, qf_dim start, qf_dim step) {
+    return qf_import_iota(qf_pt2_emitter(call), dtype, count, start, step);
+}
+static inline qf_value qf_pt2_scalar(qf_pt2_call *call, qf_dtype dtype, double number) {
+    return qf_import_number(qf_pt2_emitter(call), dtype, number, false);
+}
+static inline qf_value qf_pt2_filled(qf_pt2_call *call, qf_dtype dtype, double number, const qf_dim *dims,
+                                     uint32_t rank) {
+    return qf_import_full(qf_pt2_emitter(call), qf_pt2_scalar(call, dtype, number), dims, rank);
+}
+static inline qf_value qf_pt2_symbolic(qf_pt2_call *call, qf_dim dim) { /* i64[] */
+    return qf_import_symbolic(qf_pt2_emitter(call), &dim, 1, true);
+}
+
+/* --- emitting: build.c --- */
 void qf_pt2_defaults(const qf_pt2_call *call, qf_op op, qf_attribute *attributes);
-qf_value qf_pt2_unary(qf_pt2_call *call, qf_op op, qf_value x);
-qf_value qf_pt2_binary(qf_pt2_call *call, qf_op op, qf_value a, qf_value b);
-qf_value qf_pt2_where(qf_pt2_call *call, qf_value condition, qf_value a, qf_value b);
-qf_value qf_pt2_cast(qf_pt2_call *call, qf_value x, qf_dtype dtype); /* as torch does: FP8 does not saturate */
 qf_value qf_pt2_bitcast(qf_pt2_call *call, qf_value x, qf_dtype dtype);
-/* x itself where it has the shape. */
-qf_value qf_pt2_view(qf_pt2_call *call, qf_value x, const qf_dim *dims, uint32_t rank);
-qf_value qf_pt2_expand(qf_pt2_call *call, qf_value x, const qf_dim *dims, uint32_t rank);
+/* x itself where nothing would change. */
 qf_value qf_pt2_permute(qf_pt2_call *call, qf_value x, const int64_t *order, uint32_t rank);
 qf_value qf_pt2_swap(qf_pt2_call *call, qf_value x, uint32_t a, uint32_t b);
 qf_value qf_pt2_concat(qf_pt2_call *call, const qf_value *parts, uint32_t count, uint32_t axis);
 qf_value qf_pt2_slice_axis(qf_pt2_call *call, qf_value x, uint32_t axis, qf_dim start, qf_dim end, int64_t step);
 /* x with start to end along axis replaced by part. */
 qf_value qf_pt2_put_part(qf_pt2_call *call, qf_value x, qf_value part, uint32_t axis, qf_dim start, qf_dim end);
-qf_value qf_pt2_reduce(qf_pt2_call *call, qf_op op, qf_value x, const int64_t *axes, uint32_t count, bool keep);
-qf_value qf_pt2_contract(qf_pt2_call *call, const char *equation, qf_value a, qf_value b);
-/* NumPy's matmul; b's last two axes may be swapped first. Ranks are known and at least 1. */
-qf_value qf_pt2_matmul(qf_pt2_call *call, qf_value a, qf_value b, bool swap_b);
-qf_value qf_pt2_iota(qf_pt2_call *call, qf_dtype dtype, qf_dim count, qf_dim start, qf_dim step); /* rank 1 */
-qf_value qf_pt2_scalar(qf_pt2_call *call, qf_dtype dtype, double number);                         /* rank 0 */
-qf_value qf_pt2_filled(qf_pt2_call *call, qf_dtype dtype, double number, const qf_dim *dims, uint32_t rank);
-qf_value qf_pt2_symbolic(qf_pt2_call *call, qf_dim dim); /* i64[] */
 qf_value qf_pt2_unsqueeze(qf_pt2_call *call, qf_value x, uint32_t axis);
 qf_value qf_pt2_squeeze(qf_pt2_call *call, qf_value x, uint32_t axis);
 qf_value qf_pt2_like(qf_pt2_call *call, qf_value x, double number); /* x's type filled */
