@@ -51,11 +51,16 @@ static bool in_match(const qf_match *match, qf_node node) {
     return false;
 }
 
+/* Users looked at after the first one outside, for the graph's return. */
+#define MAX_MORE_USERS 64
+
 static bool only_used_inside(rewriter *r, qf_value value, qf_node producer) {
     bool output = false, other = false;
+    uint32_t more = 0;
     QF_FOR_EACH_USE(r->graph, value, use) {
         if (in_match(r->match, use->user)) continue;
         *(qf_node_op(r->graph, use->user) == QF_OP_return ? &output : &other) = true;
+        if (output || ++more > MAX_MORE_USERS) break;
     }
     if (output) return refuse(r, QF_REASON_graph_output, producer);
     return other ? refuse(r, QF_REASON_other_users, producer) : true;
