@@ -140,6 +140,20 @@ static void fault_15_other_users_keep_the_attention(void **state) {
                 QF_REASON_graph_output);
 }
 
+/* More users than are looked at for the reason: the attention stays for all of them. */
+static void many_users_keep_the_attention(void **state) {
+    (void)state;
+    char text[16384];
+    int size = snprintf(text, sizeof text, "%s", INPUTS ") {\n" ATTENTION);
+    for (int i = 0; i < 100; i++)
+        size += snprintf(text + size, sizeof text - (size_t)size, "  %%y%d = quantize %%a, %%s {dtype=f8E4M3FN}\n", i);
+    size += snprintf(text + size, sizeof text - (size_t)size, "  return %%y0");
+    for (int i = 1; i < 100; i++) size += snprintf(text + size, sizeof text - (size_t)size, ", %%y%d", i);
+    size += snprintf(text + size, sizeof text - (size_t)size, "\n}\n");
+    assert_true((size_t)size < sizeof text);
+    expect_miss(text, QF_REASON_other_users);
+}
+
 static void fault_12_zero_points_are_not_overlooked(void **state) {
     (void)state;
     bench b;
@@ -399,6 +413,7 @@ int main(void) {
         cmocka_unit_test(fault_13_loading_rules_changes_nothing),
         cmocka_unit_test(fault_42_a_wide_query_stays_wide),
         cmocka_unit_test(fault_15_other_users_keep_the_attention),
+        cmocka_unit_test(many_users_keep_the_attention),
         cmocka_unit_test(fault_21_defaults_written_out_change_nothing),
         cmocka_unit_test(fault_22_interleaved_users_move),
         cmocka_unit_test(fault_25_saturation_is_required),
