@@ -286,8 +286,40 @@ static void types_are_checked_against_inference(void **unused) {
     check_destroy(context, &state);
 }
 
+/* A node stands for those like it only where it holds: each fault is reported at its own place. */
+static void nodes_alike_are_each_located(void **unused) {
+    (void)unused;
+    check_state state;
+    qf_context *context = check_context(&state);
+    qf_graph *graph = qf_graph_parse(context,
+                                     QF_TEXT("graph @g(%x: f32[4, 6], %y: f16[4, 6]) {\n"
+                                             "  %a = permute %x {order=[1, 0]}\n"
+                                             "  %b = permute %y {order=[1, 0]}\n"
+                                             "  %c = permute %x {order=[1, 0]}\n"
+                                             "  %d = permute %x {order=[1, 0]}\n"
+                                             "  return %a, %b, %c, %d\n}\n"),
+                                     "g");
+    assert_non_null(graph);
+    assert_int_equal(qf_graph_verify(graph), QF_OK);
+    static const int64_t twice[] = {1, 1};
+    qf_node first = graph->first, second = qf_node_at(graph, first)->next, third = qf_node_at(graph, second)->next;
+    qf_node_attribute(graph, third, QF_ATTR(permute, order))->ints = twice;
+    qf_node_attribute(graph, qf_node_at(graph, third)->next, QF_ATTR(permute, order))->ints = twice;
+    assert_int_equal(qf_graph_verify(graph), QF_ERROR_VERIFY);
+    assert_non_null(strstr(state.messages, "g:4:"));
+    assert_non_null(strstr(state.messages, "g:5:"));
+    assert_null(strstr(state.messages, "g:2:"));
+    qf_context_clear_status(context);
+    qf_graph_set_type(graph, qf_node_result(graph, second, 0), qf_value_type(graph, qf_node_result(graph, first, 0)));
+    assert_int_equal(qf_graph_verify(graph), QF_ERROR_VERIFY);
+    assert_non_null(strstr(state.messages, "g:3:"));
+    qf_graph_destroy(graph);
+    check_destroy(context, &state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_alike_are_each_located),
         cmocka_unit_test(attention_is_valid),
         cmocka_unit_test(fault_34_fp8_operand_without_its_scale),
         cmocka_unit_test(fault_28_scale_directions_are_typed),
