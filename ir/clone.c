@@ -172,61 +172,80 @@ void qf_graph_swap(qf_graph *a, qf_graph *b) {
     b->adopted_capacity = capacity;
 }
 
-static bool substitute_dims(qf_graph *graph, const qf_dim **dims, uint32_t count, qf_dim_symbol symbol,
-                            qf_dim replacement) {
-    bool mentions = false;
-    for (uint32_t i = 0; i < count; i++) mentions |= qf_dim_mentions(graph->context, (*dims)[i], symbol);
-    if (!mentions) return true;
-    qf_dim *changed = qf_arena_copy(&graph->arena, *dims, count * sizeof *changed);
-    if (!changed) return false;
+/* --- dims of a whole graph --- */
+
+typedef struct dim_rewriting {
+    qf_graph *graph;
+    qf_dim_rewrite rewrite;
+    void *user;
+    bool changed;
+} dim_rewriting;
+
+static bool rewrite_dim(dim_rewriting *r, qf_dim *dim) {
+    if (!dim->id) return true;
+    qf_dim changed = r->rewrite(r->user, r->graph->context, *dim);
+    r->changed |= changed.id != dim->id;
+    *dim = changed;
+    return changed.id != 0;
+}
+
+static bool rewrite_list(dim_rewriting *r, const qf_dim **dims, uint32_t count) {
+    if (!count) return true;
+    qf_dim *changed = NULL;
     for (uint32_t i = 0; i < count; i++) {
-        changed[i] = qf_dim_substitute(graph->context, changed[i], symbol, replacement);
-        if (!changed[i].id) return false;
+        qf_dim dim = (*dims)[i];
+        if (!rewrite_dim(r, &dim)) return false;
+        if (dim.id == (*dims)[i].id) continue;
+        if (!changed) changed = qf_arena_copy(&r->graph->arena, *dims, count * sizeof *changed);
+        if (!changed) return false;
+        changed[i] = dim;
     }
-    *dims = changed;
+    if (changed) *dims = changed;
     return true;
 }
 
-static bool substitute_dim(qf_graph *graph, qf_dim *dim, qf_dim_symbol symbol, qf_dim replacement) {
-    if (dim->id) *dim = qf_dim_substitute(graph->context, *dim, symbol, replacement);
-    return dim->id != 0;
-}
-
-static bool substitute_type(qf_graph *graph, qf_type *type, qf_dim_symbol symbol, qf_dim replacement) {
-    qf_context *context = graph->context;
+static bool rewrite_type(dim_rewriting *r, qf_type *type) {
+    qf_context *context = r->graph->context;
     if (!type->id || !qf_type_is_ranked(context, *type)) return true;
     uint32_t rank = qf_type_rank(context, *type);
-    const qf_dim *dims = qf_type_dims(context, *type);
     qf_dim changed[QF_MAX_RANK];
-    bool mentions = false;
+    bool differs = false;
     for (uint32_t i = 0; i < rank; i++) {
-        mentions |= qf_dim_mentions(context, dims[i], symbol);
-        changed[i] = qf_dim_substitute(context, dims[i], symbol, replacement);
-        if (!changed[i].id) return false;
+        changed[i] = qf_type_dims(context, *type)[i];
+        if (!rewrite_dim(r, &changed[i])) return false;
+        differs |= changed[i].id != qf_type_dims(context, *type)[i].id;
     }
-    if (mentions) *type = qf_type_tensor(context, qf_type_dtype(context, *type), changed, rank);
+    if (differs) *type = qf_type_tensor(context, qf_type_dtype(context, *type), changed, rank);
     return type->id != 0;
 }
 
-bool qf_graph_substitute(qf_graph *graph, qf_dim_symbol symbol, qf_dim replacement) {
-    for (uint32_t i = 0; i < graph->input_count; i++) {
-        qf_value_data *input = &graph->values[graph->inputs[i].id];
-        if (!input->declared.id) input->declared = input->type;
-    }
-    for (uint32_t v = 1; v < graph->value_count; v++)
-        if (!substitute_type(graph, &graph->values[v].type, symbol, replacement)) return false;
-    QF_FOR_EACH_NODE(graph, node) {
-        qf_node_data *data = &graph->nodes[node.id];
-        const qf_op_info *info = qf_op_info_of(data->op);
-        for (uint32_t i = 0; i < info->attribute_count; i++) {
-            qf_attribute *attribute = &data->attributes[i];
-            if (info->attributes[i].kind == QF_ATTRIBUTE_DIM &&
-                !substitute_dim(graph, &attribute->dim, symbol, replacement))
-                return false;
-            if (info->attributes[i].kind == QF_ATTRIBUTE_DIMS &&
-                !substitute_dims(graph, &attribute->dims, attribute->count, symbol, replacement))
-                return false;
-        }
+static bool rewrite_values(dim_rewriting *r) {
+    for (uint32_t v = 1; v < r->graph->value_count; v++)
+        if (!rewrite_type(r, &r->graph->values[v].type)) return false;
+    return true;
+}
+
+static bool rewrite_attributes(dim_rewriting *r, qf_node_data *data) {
+    const qf_op_info *info = qf_op_info_of(data->op);
+    for (uint32_t i = 0; i < info->attribute_count; i++) {
+        qf_attribute *attribute = &data->attributes[i];
+        if (info->attributes[i].kind == QF_ATTRIBUTE_DIM && !rewrite_dim(r, &attribute->dim)) return false;
+        if (info->attributes[i].kind == QF_ATTRIBUTE_DIMS && !rewrite_list(r, &attribute->dims, attribute->count))
+            return false;
     }
     return true;
+}
+
+bool qf_graph_rewrite_dims(qf_graph *graph, qf_dim_rewrite rewrite, void *user, bool *out_changed) {
+    dim_rewriting r = {.graph = graph, .rewrite = rewrite, .user = user};
+    for (uint32_t i = 0; i < graph->input_count; i++) {
+        qf_value_data *input = &graph->values[graph->inputs[i].id];
+        qf_type before = input->type;
+        if (!rewrite_type(&r, &input->type)) return false;
+        if (!input->declared.id && before.id != input->type.id) input->declared = before;
+    }
+    bool good = rewrite_values(&r);
+    QF_FOR_EACH_NODE(graph, node) good = good && rewrite_attributes(&r, &graph->nodes[node.id]);
+    *out_changed |= r.changed;
+    return good;
 }

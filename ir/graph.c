@@ -42,6 +42,7 @@ void qf_graph_destroy(qf_graph *graph) {
     QF_FREE_ITEMS(context, graph->adopted, graph->adopted_capacity);
     QF_FREE_ITEMS(context, graph->weights, graph->weight_capacity);
     QF_FREE_ITEMS(context, graph->guards, graph->guard_capacity);
+    qf_index_destroy(context, &graph->guard_index);
     QF_FREE_ITEMS(context, graph->facts, graph->fact_capacity);
     QF_FREE_ITEMS(context, graph->output_names, graph->output_name_capacity);
     QF_FREE_ITEMS(context, graph->inputs, graph->input_capacity);
@@ -335,15 +336,27 @@ bool qf_graph_set_outputs(qf_graph *graph, const qf_value *outputs, const qf_str
 
 /* --- guards, facts, adopted objects --- */
 
+static uint64_t hash_guard(const qf_guard *guard) {
+    uint32_t a = guard->left.id, b = guard->right.id;
+    return a < b ? qf_hash_mix(qf_hash_mix(19, a), b) : qf_hash_mix(qf_hash_mix(19, b), a);
+}
+
+static bool guard_equal(const void *owner, uint32_t id, const void *key) {
+    const qf_guard *a = &((const qf_graph *)owner)->guards[id - 1], *b = key;
+    return (a->left.id == b->left.id && a->right.id == b->right.id) ||
+           (a->left.id == b->right.id && a->right.id == b->left.id);
+}
+
 bool qf_graph_add_guard(qf_graph *graph, qf_dim left, qf_dim right, qf_location location) {
-    for (uint32_t i = 0; i < graph->guard_count; i++) {
-        const qf_guard *guard = &graph->guards[i];
-        if ((guard->left.id == left.id && guard->right.id == right.id) ||
-            (guard->left.id == right.id && guard->right.id == left.id))
-            return true;
-    }
-    if (!QF_GROW(graph->context, graph->guards, graph->guard_capacity, (uint64_t)graph->guard_count + 1)) return false;
-    graph->guards[graph->guard_count++] = (qf_guard){left, right, location};
+    const qf_guard guard = {left, right, location};
+    uint64_t hash = hash_guard(&guard);
+    for (uint32_t i = graph->guard_index.count; i < graph->guard_count; i++) /* of the graph that this is a clone of */
+        if (!qf_index_add(graph->context, &graph->guard_index, hash_guard(&graph->guards[i]), i + 1)) return false;
+    if (qf_index_find(&graph->guard_index, hash, guard_equal, graph, &guard)) return true;
+    if (!QF_GROW(graph->context, graph->guards, graph->guard_capacity, (uint64_t)graph->guard_count + 1) ||
+        !qf_index_add(graph->context, &graph->guard_index, hash, graph->guard_count + 1))
+        return false;
+    graph->guards[graph->guard_count++] = guard;
     return true;
 }
 

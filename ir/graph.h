@@ -116,6 +116,7 @@ struct qf_graph {
     uint32_t fact_count, fact_capacity;
     qf_guard *guards;
     uint32_t guard_count, guard_capacity;
+    qf_index guard_index;        /* by both dims; qf_graph_add_guard brings it up to date */
     qf_location_data *locations; /* index 0 unused */
     uint32_t location_count, location_capacity;
     qf_index location_index;
@@ -226,8 +227,10 @@ bool qf_graph_add_guard(qf_graph *graph, qf_dim left, qf_dim right, qf_location 
 /* Narrows what is known of a symbol; facts only grow stronger. */
 bool qf_graph_add_fact(qf_graph *graph, qf_symbol_fact fact);
 bool qf_graph_adopt(qf_graph *graph, void *object, void (*release)(qf_context *context, void *object));
-/* Rewrites every dim of types and attributes by the substitution. Inputs remember the type that they had before. */
-bool qf_graph_substitute(qf_graph *graph, qf_dim_symbol symbol, qf_dim replacement);
+/* Replaces every dim of types and attributes by what `rewrite` makes of it (0: failure). *out_changed becomes true
+ * where that differs; then inputs remember the type that they had before. */
+typedef qf_dim (*qf_dim_rewrite)(void *user, qf_context *context, qf_dim dim);
+bool qf_graph_rewrite_dims(qf_graph *graph, qf_dim_rewrite rewrite, void *user, bool *out_changed);
 
 /* --- whole graphs --- */
 /* A copy with the same ids, names, tags and locations, in the same context. Adopted objects stay with the original,

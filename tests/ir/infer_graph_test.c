@@ -63,6 +63,45 @@ static void fault_66_frozen_mask_becomes_a_guard(void **state) {
     bench_close(&b);
 }
 
+/* N0 == N1, N1 == N2, ..., and the last is 12: all become 12, from either end. */
+static void chains_of_equal_sizes_end_in_one(void **state) {
+    (void)state;
+    enum { LENGTH = 40 };
+    for (uint32_t backward = 0; backward < 2; backward++) {
+        bench b;
+        bench_open(&b);
+        qf_value inputs[LENGTH], sums[LENGTH];
+        for (uint32_t i = 0; i < LENGTH; i++) {
+            char type[32];
+            (void)snprintf(type, sizeof type, i == LENGTH - 1 ? "f32[12]" : "f32[N%u]", i);
+            inputs[i] = input(&b, type);
+        }
+        for (uint32_t i = 0; i + 1 < LENGTH; i++) {
+            uint32_t at = backward ? LENGTH - 2 - i : i;
+            qf_value pair[] = {inputs[at], inputs[at + 1]};
+            sums[i] = qf_node_result(b.graph, insert(&b, QF_OP_add, "", pair, 2), 0);
+            (void)insert(&b, QF_OP_add, "", pair, 2); /* the same guard: once */
+        }
+        assert_true(qf_graph_set_outputs(b.graph, sums, NULL, LENGTH - 1));
+        assert_int_equal(b.graph->guard_count, LENGTH - 1);
+        qf_graph *copy = qf_graph_clone(b.graph);
+        assert_non_null(copy);
+        assert_true(qf_graph_add_guard(copy, copy->guards[0].right, copy->guards[0].left, (qf_location){0}));
+        assert_int_equal(copy->guard_count, LENGTH - 1);
+        qf_graph_destroy(copy);
+        bool changed;
+        assert_int_equal(qf_graph_apply_guards(b.graph, &changed), QF_OK);
+        assert_true(changed);
+        for (uint32_t i = 0; i < LENGTH; i++) expect_value_type(&b, inputs[i], "f32[12]");
+        for (uint32_t i = 0; i + 1 < LENGTH; i++) expect_value_type(&b, sums[i], "f32[12]");
+        assert_int_equal(qf_type_dim(b.context, qf_input_type(b.graph, 3), 0).id, read_dim(&b, "N3").id);
+        assert_int_equal(qf_input_type(b.graph, LENGTH - 1).id, qf_value_type(b.graph, inputs[LENGTH - 1]).id);
+        assert_int_equal(qf_graph_apply_guards(b.graph, &changed), QF_OK);
+        assert_false(changed);
+        bench_close(&b);
+    }
+}
+
 static void derived_symbols_give_way_to_input_symbols(void **state) {
     (void)state;
     bench b;
@@ -119,6 +158,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_8_targets_mean_the_same_shape),
         cmocka_unit_test(fault_66_frozen_mask_becomes_a_guard),
+        cmocka_unit_test(chains_of_equal_sizes_end_in_one),
         cmocka_unit_test(derived_symbols_give_way_to_input_symbols),
         cmocka_unit_test(contradicting_equalities_are_refused),
         cmocka_unit_test(equations_read_and_write),
