@@ -282,6 +282,11 @@ static qf_status result_fault(const qf_infer_call *call, uint32_t rank) {
 qf_status infer_set(const qf_infer_call *call, uint32_t result, qf_dtype dtype, const qf_dim *dims, uint32_t rank) {
     if (result >= call->result_count) return QF_OK;
     qf_type type = {0};
+    int64_t size;
+    for (uint32_t i = 0; rank <= QF_MAX_RANK && i < rank; i++)
+        if (qf_dim_is_constant(call->graph->context, dims[i], &size) && size < 0)
+            return infer_fault(call, "the result would have size %" PRId64 " on axis %" PRIu32 ", expected 0 or more",
+                               size, i);
     if (rank == QF_UNRANKED || rank <= QF_MAX_RANK) type = qf_type_tensor(call->graph->context, dtype, dims, rank);
     if (!type.id) return result_fault(call, rank);
     call->out_types[result] = type;

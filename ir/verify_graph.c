@@ -57,6 +57,17 @@ static void check_operands(graph_verifier *verifier, qf_node node, const qf_node
     }
 }
 
+/* Sizes are 0 or more. */
+static void check_sizes(graph_verifier *verifier, qf_node node, qf_value value, const char *what) {
+    const qf_graph *graph = verifier->graph;
+    uint32_t rank = qf_value_rank(graph, value);
+    int64_t size;
+    for (uint32_t i = 0; rank != QF_UNRANKED && i < rank; i++)
+        if (qf_dim_is_constant(graph->context, qf_value_dims(graph, value)[i], &size) && size < 0)
+            structure_fault(verifier, node, "%s has size %" PRId64 " on axis %" PRIu32 ", expected 0 or more", what,
+                            size, i);
+}
+
 static void check_results(graph_verifier *verifier, qf_node node, const qf_node_data *data, const qf_op_info *info) {
     uint32_t required = 0, most = info->result_count;
     for (uint32_t i = 0; i < info->result_count; i++) {
@@ -75,7 +86,10 @@ static void check_results(graph_verifier *verifier, qf_node node, const qf_node_
         const qf_value_data *value = qf_value_at(verifier->graph, result);
         if (value->producer.id != node.id || value->result_index != i)
             structure_fault(verifier, node, "result %s names another producer", qf_verify_result_name(info, i));
-        if (!value->type.id) structure_fault(verifier, node, "result %s has no type", qf_verify_result_name(info, i));
+        if (!value->type.id)
+            structure_fault(verifier, node, "result %s has no type", qf_verify_result_name(info, i));
+        else
+            check_sizes(verifier, node, result, qf_verify_result_name(info, i));
     }
 }
 
@@ -188,6 +202,8 @@ static void check_inputs(graph_verifier *verifier) {
             structure_fault(verifier, (qf_node){0}, "input %" PRIu32 " is no input value of its own", i);
         else if (!qf_value_type(graph, value).id)
             structure_fault(verifier, (qf_node){0}, "input %" PRIu32 " has no type", i);
+        else
+            check_sizes(verifier, (qf_node){0}, value, qf_string_c(graph->context, qf_value_at(graph, value)->name));
         if (value_exists(graph, value)) verifier->defined[value.id] = 1;
     }
 }
