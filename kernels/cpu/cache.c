@@ -216,6 +216,7 @@ qf_status qf_cpu_rope_quantize_cache_write(const qf_kernel_call *call) {
                   q->rank == 3 && k->rank == 3 && q->dims[2] == k->dims[2] && q->dims[0] == k->dims[0] &&
                       v->rank == 3 && v->dims[0] == q->dims[0] && qf_view_count(positions) == q->dims[0],
                   "q, k, v of rank 3 with as many rows as positions");
+    QF_CPU_EXPECT(call, qf_view_count(&call->results[0]) == qf_view_count(q), "a result as large as q");
     qf_status status = start_rotation(call, q, &call->operands[FUSED(cos_sin)], rotary_dim, interleaved, &by);
     for (int64_t row = 0; row < q->dims[0] && !status; row++)
         status = angles_at(call, &by, qf_load_i64(positions->dtype, positions->data, row), row, &angles);

@@ -4,6 +4,7 @@
 #include "kernels/cpu/cpu.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "kernels/cpu/sum.h"
 
@@ -170,6 +171,10 @@ static qf_status start_lines(const qf_kernel_call *call, int64_t axis, lines *jo
     return QF_OK;
 }
 
+static bool has_shape_of_x(const lines *job) {
+    return job->y->rank == job->x->rank && memcmp(job->y->dims, job->x->dims, job->x->rank * sizeof *job->x->dims) == 0;
+}
+
 static int64_t line_start(const lines *job, int64_t line) {
     return line / job->inner * job->size * job->inner + line % job->inner;
 }
@@ -223,6 +228,7 @@ qf_status qf_cpu_softmax(const qf_kernel_call *call) {
     qf_status status = start_lines(call, call->attributes[QF_ATTR(softmax, axis)].integer, &job);
     if (status) return status;
     QF_CPU_EXPECT(call, qf_dtype_is_float(job.x->dtype), "a floating-point operand");
+    QF_CPU_EXPECT(call, has_shape_of_x(&job), "a result of the operand's shape");
     job.logarithm = call->op == QF_OP_log_softmax;
     qf_cpu_parallel(call->thread_count, job.count, LINES_PER_THREAD, softmax_body, &job);
     return QF_OK;
@@ -242,6 +248,7 @@ qf_status qf_cpu_cumulative_sum(const qf_kernel_call *call) {
     lines job;
     qf_status status = start_lines(call, call->attributes[QF_ATTR(cumulative_sum, axis)].integer, &job);
     if (status) return status;
+    QF_CPU_EXPECT(call, has_shape_of_x(&job), "a result of the operand's shape");
     job.exclusive = call->attributes[QF_ATTR(cumulative_sum, exclusive)].integer != 0;
     job.reverse = call->attributes[QF_ATTR(cumulative_sum, reverse)].integer != 0;
     for (int64_t line = 0; line < job.count; line++) {

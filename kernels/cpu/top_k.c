@@ -63,6 +63,9 @@ qf_status qf_cpu_top_k(const qf_kernel_call *call) {
     if (k < 0 || k > size)
         return qf_cpu_fail(call, QF_ERROR_INVALID_ARGUMENT, "top_k: k is %lld, axis %lld has %lld elements",
                            (long long)k, (long long)axis, (long long)size);
+    QF_CPU_EXPECT(call,
+                  (!values || qf_view_count(values) == count * k) && (!indices || qf_view_count(indices) == count * k),
+                  "results with k elements along the axis");
     char *scratch = call->scratch;
     size_t piece = qf_cpu_scratch_add(0, (uint64_t)size, sizeof(int64_t));
     key *keys = (key *)(void *)scratch;

@@ -49,6 +49,38 @@ static const char *const seeds[] = {
     "  %o = shape_of %h\n  %c = cumulative_sum %x {axis=0}\n  %l = less %c, %s\n  %w = where %l, %c, %s\n  %k = "
     "scatter_elements %w, %w, %c {axis=1}\n"
     "  return %h, %y, %z, %o, %k\n}\n",
+    "graph @g(%x: f32[T, 4, 8], %w: f32[8], %i: i64[T, 4, 8], %c: i1[T, 4, 8], %s: f32[]) {\n"
+    "  %a = neg %x\n"
+    "  %d = exp %a\n"
+    "  %e = sub %d, %x\n"
+    "  %f = div %e, %w\n"
+    "  %g = equal %f, %x\n"
+    "  %h = xor %g, %c\n"
+    "  %j = minimum %f, %w\n"
+    "  %k = is_nan %j\n"
+    "  %l = gelu %j\n"
+    "  %m = log_softmax %l {axis=1}\n"
+    "  %n = reduce_mean %m {axes=[2], keep=true}\n"
+    "  %o = layer_norm %m, weight=%w, bias=%w {axis=2}\n"
+    "  %p = full %s {shape=[T, 8]}\n"
+    "  %r = mod %i, %i\n"
+    "  %t = gather_elements %o, %r {axis=2}\n"
+    "  %u = clamp %t, low=%s, high=%s\n"
+    "  %v = pad %u, %s {before=[0, 1, 0], after=[1, 0, 0]}\n"
+    "  return %h, %k, %n, %p, %v\n"
+    "}\n",
+    "graph @g(%x: f32[T, 4, 8], %r: f32[T, 4, 8], %w: f32[8], %s: f32[], %b: f32[8, 6], %k: f8E4M3FN[2, 4, 2, 8], %t: "
+    "f32[16, 8], %p: i64[T]) {\n"
+    "  %y, %z = add_rms_norm %x, %r, weight=%w, out_scale=%s {axis=2, out=f8E4M3FN}\n"
+    "  %m = matmul %z, %b\n"
+    "  %l = triangle %m\n"
+    "  %q = quantize %l, %s {dtype=f8E5M2}\n"
+    "  %c = bitcast %q {dtype=i8}\n"
+    "  %h = slice %x {starts=[0, 0, 0], ends=[T, 2, 8], steps=[1, 1, 1]}\n"
+    "  %e = expand %h {shape=[2, T, 2, 8]}\n"
+    "  %o, %u, %v = rope_quantize_cache_write %x, %h, %h, %t, %p, %p, %k, %k, q_scale=%s, k_scale=%s, v_scale=%s\n"
+    "  return %y, %c, %e, %o, %u, %v\n"
+    "}\n",
 };
 
 const char *const *qf_fuzz_dictionary(void) {
