@@ -72,8 +72,9 @@ static alias alias_of_slice(const qf_lowering *lowering, qf_node node) {
     return out;
 }
 
-/* Part `index` of a split along the first axis that is not 1. */
-static alias alias_of_part(const qf_lowering *lowering, qf_node node, uint32_t index) {
+/* Part `index` of a split along the first axis that is not 1. `*before`: indices of that axis in the parts that
+ * precede; moved past this part. */
+static alias alias_of_part(const qf_lowering *lowering, qf_node node, uint32_t index, qf_dim *before) {
     const qf_graph *graph = lowering->graph;
     qf_context *context = lowering->context;
     qf_value from = qf_node_operand(graph, node, 0);
@@ -81,15 +82,14 @@ static alias alias_of_part(const qf_lowering *lowering, qf_node node, uint32_t i
     const qf_attribute *sizes = qf_node_attribute(graph, node, QF_ATTR(split, sizes));
     for (uint32_t i = 0; i < axis; i++)
         if (!is_one(lowering, qf_value_dims(graph, from)[i])) return (alias){0};
-    qf_dim before = qf_dim_constant(context, 0);
-    for (uint32_t i = 0; i < index; i++) before = qf_dim_add(context, before, sizes->dims[i]);
     alias out = {.whole = sizes->count == 1,
-                 .offset = qf_dim_multiply(context, before, stride_of(lowering, from, axis))};
+                 .offset = qf_dim_multiply(context, *before, stride_of(lowering, from, axis))};
+    *before = qf_dim_add(context, *before, sizes->dims[index]);
     out.possible = out.offset.id != 0;
     return out;
 }
 
-static alias alias_of(const qf_lowering *lowering, qf_node node, uint32_t result) {
+static alias alias_of(const qf_lowering *lowering, qf_node node, uint32_t result, qf_dim *before) {
     const alias no = {0}, same = {.possible = true, .whole = true};
     const qf_node_data *data = qf_node_at(lowering->graph, node);
     if (!data->operand_count || !data->operands[0].value.id ||
@@ -105,7 +105,7 @@ static alias alias_of(const qf_lowering *lowering, qf_node node, uint32_t result
     case QF_OP_expand: return expands_nothing(lowering, node) ? same : no;
     case QF_OP_concat: return data->operand_count == 1 ? same : no;
     case QF_OP_slice: return packed ? no : alias_of_slice(lowering, node);
-    case QF_OP_split: return packed ? no : alias_of_part(lowering, node, result);
+    case QF_OP_split: return packed ? no : alias_of_part(lowering, node, result, before);
     default: return no;
     }
 }
@@ -129,11 +129,14 @@ static bool place_alias(qf_lowering *lowering, qf_node node, uint32_t result, co
 /* A node is an alias only if all of its results are. */
 static bool place_results(qf_lowering *lowering, qf_node node, bool *out_alias) {
     const qf_node_data *data = qf_node_at(lowering->graph, node);
+    qf_dim zero = qf_dim_constant(lowering->context, 0), before = zero;
     *out_alias = data->result_count > 0;
-    for (uint32_t i = 0; i < data->result_count && *out_alias; i++) *out_alias = alias_of(lowering, node, i).possible;
+    for (uint32_t i = 0; i < data->result_count && *out_alias; i++)
+        *out_alias = alias_of(lowering, node, i, &before).possible;
+    before = zero;
     for (uint32_t i = 0; i < data->result_count; i++) {
         if (*out_alias) {
-            alias found = alias_of(lowering, node, i);
+            alias found = alias_of(lowering, node, i, &before);
             if (!place_alias(lowering, node, i, &found)) return false;
         } else if (qf_lower_has_storage(lowering, data->results[i])) {
             lowering->placements[data->results[i].id] = (qf_placement){data->results[i], {0}, true, false};
