@@ -4,6 +4,8 @@
  * Next: table.c, weights.c. */
 #include "frontends/onnx/import.h"
 
+#include "frontends/onnx/build.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +14,14 @@
 #define OPSET_LAST  25
 
 qf_onnx_outcome qf_onnx_fault(qf_onnx_call *call, qf_status status, const char *format, ...) {
+    if (call->import->reported) return QF_ONNX_FAILED; /* the first one ends the import; others only follow from it */
     char text[1024];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     qf_position position = {.location = call->where};
-    call->import->failed = true;
+    call->import->failed = call->import->reported = true;
     (void)qf_fail(call->import->context, status, &position, "%s", text);
     return QF_ONNX_FAILED;
 }
@@ -194,6 +197,15 @@ static bool gather_inputs(qf_onnx_call *call, qf_value *inputs) {
     return true;
 }
 
+/* The name of an attribute that is given twice, or NULL. No op has more than 64; a longer list costs no more. */
+static const char *repeated_attribute(const Onnx__NodeProto *node) {
+    for (size_t i = 1; i < node->n_attribute && i < 64; i++) {
+        const char *name = qf_onnx_text(node->attribute[i]->name);
+        if (qf_onnx_attribute(node, name) != node->attribute[i]) return name;
+    }
+    return NULL;
+}
+
 static qf_status import_node(qf_onnx_import *import, const qf_onnx_scope *scope, const Onnx__NodeProto *node) {
     if (++import->node_count > import->options.max_nodes) {
         qf_position position = {.location = import->name};
@@ -213,6 +225,12 @@ static qf_status import_node(qf_onnx_import *import, const qf_onnx_scope *scope,
     call.location = qf_location_make(import->graph, qf_text_of(call.where), 0, 0);
     call.node = qf_onnx_resolve(import, scope, node, call.where);
     if (!call.node) return QF_ERROR_VERIFY;
+    const char *repeated = repeated_attribute(node);
+    if (repeated) {
+        (void)qf_onnx_fault(&call, QF_ERROR_PARSE, "attribute '%s' of %s is given twice", repeated,
+                            qf_onnx_text(node->op_type));
+        return QF_ERROR_PARSE;
+    }
     qf_value *inputs = QF_ARENA_NEW(&import->scratch, qf_value, node->n_input + 1);
     call.outputs = QF_ARENA_NEW(&import->scratch, qf_value, node->n_output + 1);
     if (!inputs || !call.outputs) return QF_ERROR_OUT_OF_MEMORY;
@@ -269,11 +287,11 @@ static qf_status import_inputs(qf_onnx_import *import, const qf_onnx_scope *scop
     for (size_t i = 0; i < graph->n_input; i++) {
         const char *name = qf_onnx_text(graph->input[i]->name);
         bool known;
-        (void)qf_onnx_lookup(import, scope, name, &known);
-        if (known) continue; /* an initialiser gives it its value */
+        qf_value value = qf_onnx_lookup(import, scope, name, &known);
+        if (known && qf_value_producer(import->graph, value).id) continue; /* an initialiser gives it its value */
         qf_type type = qf_onnx_type(import, graph->input[i]->type, name);
         if (!type.id) return QF_ERROR_VERIFY;
-        qf_value value = qf_graph_add_input_value(import->graph, qf_intern_c(import->context, name), type);
+        value = qf_graph_add_input_value(import->graph, qf_intern_c(import->context, name), type);
         if (!value.id || !qf_onnx_bind(import, scope, name, value)) return QF_ERROR_VERIFY;
     }
     return QF_OK;

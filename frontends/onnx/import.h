@@ -78,7 +78,8 @@ typedef struct qf_onnx_import {
     uint32_t info_count, info_capacity;
     uint32_t scope_count;
     uint64_t node_count;
-    bool failed; /* some helper failed; the mapping's result is void */
+    bool reported; /* a fault was sent */
+    bool failed;   /* some helper failed; the mapping's result is void */
 } qf_onnx_import;
 
 struct qf_onnx_call {
