@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "patterns/embedded.h"
 #include "patterns/rewrite.h"
@@ -107,8 +108,11 @@ qf_status qf_rules_load(qf_context *context, qf_text text, const char *file_name
 
 qf_status qf_rules_load_file(qf_context *context, const char *path) {
     qf_position position = {.location = path};
-    FILE *file = fopen(path, "rb");
-    if (!file) return qf_fail(context, QF_ERROR_IO, &position, "the rule file cannot be opened");
+    struct stat facts;
+    bool regular = stat(path, &facts) == 0 && S_ISREG(facts.st_mode); /* a pipe might keep us waiting for ever */
+    FILE *file = regular ? fopen(path, "rb") : NULL;
+    if (!file)
+        return qf_fail(context, QF_ERROR_IO, &position, "the rule file cannot be opened: expected a regular file");
     qf_buffer text = {.context = context};
     char block[4096];
     size_t size;
