@@ -61,22 +61,59 @@ static void check_count(case_state *state, const char *what, const char *key, in
         complain(state, "%s: expected %lld, found %lld", what, (long long)wanted, (long long)found);
 }
 
+/* NULL, or what is wrong with an entry. Entries that we do not know are for others. */
+static const char *entry_fault(const char *key, const json_t *value) {
+    static const char *const counts[] = {"attentions", "fused_default", "fused_relaxed", "fp8_q",
+                                         "fp8_k",      "fp8_v",         "fp8_p"};
+    for (size_t i = 0; i < QF_COUNT_OF(counts); i++)
+        if (strcmp(key, counts[i]) == 0)
+            return json_is_integer(value) && json_integer_value(value) >= 0 ? NULL : "a whole number of 0 or more";
+    if (strcmp(key, "tolerance") == 0) return json_number_value(value) > 0 ? NULL : "a number above 0";
+    if (strcmp(key, "compile_only") == 0) return json_is_boolean(value) ? NULL : "true or false";
+    if (strcmp(key, "reference") == 0) return json_is_string(value) ? NULL : "a text";
+    return NULL;
+}
+
+static bool check_expectations(case_state *state, const char *path) {
+    qf_position position = {.location = path};
+    const char *key;
+    json_t *value;
+    if (!json_is_object(state->expect)) {
+        (void)qf_fail(state->tool->context, QF_ERROR_PARSE, &position, "expected an object");
+        return false;
+    }
+    json_object_foreach(state->expect, key, value) {
+        const char *wanted = entry_fault(key, value);
+        if (!wanted) continue;
+        (void)qf_fail(state->tool->context, QF_ERROR_PARSE, &position, "\"%s\": expected %s", key, wanted);
+        return false;
+    }
+    return true;
+}
+
 static bool load_expectations(case_state *state) {
     char path[4096];
     struct stat status;
     (void)snprintf(path, sizeof path, "%s/expect.json", state->folder);
     if (stat(path, &status) != 0) return true;
+    size_t size;
+    char *text = tool_read_file(state->tool, path, (size_t)1 << 20, &size);
+    if (!text) return false;
     json_error_t error;
-    state->expect = json_load_file(path, 0, &error);
-    if (!state->expect)
+    state->expect = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    free(text);
+    if (!state->expect) {
         (void)qf_fail(state->tool->context, QF_ERROR_PARSE, &(qf_position){.location = path}, "line %d: %s", error.line,
                       error.text);
+        return false;
+    }
+    if (!check_expectations(state, path)) return false;
     state->compile_only = json_is_true(json_object_get(state->expect, "compile_only"));
     /* That program rounds 16-bit floats after every step of an op's definition; its results are judged by its own
      * reading. */
     const char *reference = json_string_value(json_object_get(state->expect, "reference"));
     if (reference && strcmp(reference, "onnx.reference") == 0) state->tool->options.onnx_stepwise = true;
-    return state->expect != NULL;
+    return true;
 }
 
 static bool find_file(const case_state *state, char *out, size_t size) {
@@ -289,14 +326,15 @@ int tool_case(qf_tool *tool) {
     state->folder = tool->options.files[0];
     state->rms = -1;
     double start = tool_now();
-    if (!judge_case(state)) complain(state, "error: %s", qf_status_name(qf_context_status(tool->context)));
+    bool judged = judge_case(state);
+    if (!judged) complain(state, "error: %s", qf_status_name(qf_context_status(tool->context)));
     const char *name = strrchr(state->folder, '/');
     (void)printf("%-44s", name && name[1] ? name + 1 : state->folder);
     (void)printf("%s", state->counts);
     if (state->unbound) (void)printf(" not run: %u weights without bytes", state->unbound);
     if (state->rms >= 0) (void)printf(" rms %.2e", state->rms);
     (void)printf(" %.2f s %s%s\n", tool_now() - start, *state->reason ? "FAIL " : "ok", state->reason);
-    int code = *state->reason ? TOOL_DIFFERENT : TOOL_OK;
+    int code = !judged ? TOOL_FAILED : *state->reason ? TOOL_DIFFERENT : TOOL_OK;
     destroy_case(state);
     free(state);
     return code;

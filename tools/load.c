@@ -1,7 +1,9 @@
 /* Owns: reading and writing files for the program; telling graph formats apart.
  * Does not own: the formats (ir/text.h, qfuse/onnx.h, qfuse/pt2.h).
  * Next: tool.h. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +13,7 @@
 #include "tools/tool.h"
 
 static qf_status io_fault(qf_tool *tool, const char *path, const char *doing) {
-    qf_position position = {.location = path};
+    qf_position position = {.location = *path ? path : "''"};
     return qf_fail(tool->context, QF_ERROR_IO, &position, "%s: %s", doing, strerror(errno));
 }
 
@@ -26,6 +28,11 @@ static char *read_stream(qf_tool *tool, FILE *file, const char *path, size_t lim
     while (data) {
         size_t got = fread(data + size, 1, capacity - size - 1, file);
         size += got;
+        if (got == 0 && ferror(file)) {
+            (void)io_fault(tool, path, "cannot read");
+            free(data);
+            return NULL;
+        }
         if (got == 0) break;
         if (size > limit) {
             qf_position position = {.location = path};
@@ -69,24 +76,32 @@ char *tool_read_file(qf_tool *tool, const char *path, size_t limit, size_t *out_
     return data;
 }
 
+static bool write_all(const char *path, const void *data, size_t size) {
+    FILE *file = fopen(path, "wb");
+    if (!file) return false;
+    bool written = fwrite(data, 1, size, file) == size;
+    return fclose(file) == 0 && written;
+}
+
+/* A file appears whole or not at all. What is no regular file (a device, a pipe) is written in place: it is never
+ * replaced. A link is followed, so that it stays a link. */
 bool tool_write_file(qf_tool *tool, const char *path, const void *data, size_t size) {
     if (strcmp(path, "-") == 0) return fwrite(data, 1, size, stdout) == size;
-    char temporary[4096];
-    if (snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid()) >= (int)sizeof temporary) {
-        errno = ENAMETOOLONG;
+    struct stat status;
+    char target[PATH_MAX], temporary[PATH_MAX + 32];
+    bool exists = stat(path, &status) == 0, resolved = exists && realpath(path, target);
+    if (exists && !S_ISREG(status.st_mode)) {
+        if (!S_ISDIR(status.st_mode) && write_all(path, data, size)) return true;
+        if (S_ISDIR(status.st_mode)) errno = EISDIR;
         (void)io_fault(tool, path, "cannot write");
         return false;
     }
-    FILE *file = fopen(temporary, "wb");
-    if (!file) {
-        (void)io_fault(tool, temporary, "cannot write");
-        return false;
-    }
-    bool written = fwrite(data, 1, size, file) == size;
-    written = fclose(file) == 0 && written;
-    if (written && rename(temporary, path) == 0) return true;
-    (void)io_fault(tool, path, "cannot write");
+    (void)snprintf(temporary, sizeof temporary, "%s.%ld.tmp", resolved ? target : path, (long)getpid());
+    if (write_all(temporary, data, size) && rename(temporary, resolved ? target : path) == 0) return true;
+    int error = errno;
     (void)remove(temporary);
+    errno = error;
+    (void)io_fault(tool, path, "cannot write");
     return false;
 }
 
@@ -100,14 +115,8 @@ static bool looks_like_text(const char *data, size_t size) {
 
 static qf_graph *import_onnx(qf_tool *tool, const char *path) {
     qf_onnx_import_options options = {.struct_size = sizeof options};
-    const char *revision = tool->options.revision ? tool->options.revision : "newest";
-    if (strcmp(revision, "first") == 0)
+    if (tool->options.revision && strcmp(tool->options.revision, "first") == 0)
         options.revision = QF_ONNX_REVISION_FIRST;
-    else if (strcmp(revision, "newest") != 0) {
-        (void)qf_fail(tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
-                      "--onnx-revision: expected newest or first, found '%s'", revision);
-        return NULL;
-    }
     options.stepwise_16bit = tool->options.onnx_stepwise;
     qf_graph *graph = NULL;
     return qf_onnx_import_file(tool->context, path, &options, &graph) == QF_OK ? graph : NULL;
@@ -128,7 +137,7 @@ static qf_graph *import_pt2(qf_tool *tool, const char *path) {
     return status == QF_OK ? graph : NULL;
 }
 
-qf_graph *tool_load_graph(qf_tool *tool, const char *path) {
+static qf_graph *load_graph(qf_tool *tool, const char *path) {
     if (tool_has_extension(path, "onnx")) return import_onnx(tool, path);
     if (tool_has_extension(path, "pt2")) return import_pt2(tool, path);
     size_t size;
@@ -141,4 +150,25 @@ qf_graph *tool_load_graph(qf_tool *tool, const char *path) {
         graph = import_onnx(tool, path);
     free(data);
     return graph;
+}
+
+/* A size for a symbol that no type has is a slip of the pen. */
+static bool knows_dims(qf_tool *tool) {
+    for (const char *at = tool->options.dims; at && *at; at += strcspn(at, ",") + 1) {
+        qf_text name = {at, strcspn(at, "=")};
+        if (!qf_dim_symbol_find(tool->context, name).id) {
+            (void)qf_fail(tool->context, QF_ERROR_INVALID_ARGUMENT, NULL, "--dims: the graph has no symbol '%.*s'",
+                          (int)name.size, name.data);
+            return false;
+        }
+        if (!at[strcspn(at, ",")]) break;
+    }
+    return true;
+}
+
+qf_graph *tool_load_graph(qf_tool *tool, const char *path) {
+    qf_graph *graph = load_graph(tool, path);
+    if (!graph || knows_dims(tool)) return graph;
+    qf_graph_destroy(graph);
+    return NULL;
 }

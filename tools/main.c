@@ -93,25 +93,29 @@ static int run_command(const tool_command *command, int count, char **arguments)
         (void)fprintf(stderr, "error: %s\n", qf_status_name(qf_context_status(state.context)));
     free(state.rules_text);
     qf_context_destroy(state.context);
-    if (fflush(stdout) != 0 && code == TOOL_OK) {
-        (void)fprintf(stderr, "error: standard output could not be written\n");
-        code = TOOL_FAILED;
-    }
     return code;
+}
+
+/* What was not written was not done. */
+static int finish(int code) {
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || code != TOOL_OK) return code;
+    (void)fprintf(stderr, "error: standard output could not be written\n");
+    return TOOL_FAILED;
 }
 
 int main(int count, char **arguments) {
     if (count < 2 || strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 ||
         strcmp(arguments[1], "help") == 0) {
         print_help(count < 2 ? stderr : stdout);
-        return count < 2 ? TOOL_USAGE : TOOL_OK;
+        return finish(count < 2 ? TOOL_USAGE : TOOL_OK);
     }
     if (strcmp(arguments[1], "--version") == 0) {
         (void)printf("qfuse %s\n", qf_version());
-        return TOOL_OK;
+        return finish(TOOL_OK);
     }
     for (size_t i = 0; i < QF_COUNT_OF(commands); i++)
-        if (strcmp(arguments[1], commands[i].name) == 0) return run_command(&commands[i], count - 2, arguments + 2);
+        if (strcmp(arguments[1], commands[i].name) == 0)
+            return finish(run_command(&commands[i], count - 2, arguments + 2));
     (void)fprintf(stderr, "error: unknown command '%s'\n\n", arguments[1]);
     print_help(stderr);
     return TOOL_USAGE;

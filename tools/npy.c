@@ -1,6 +1,7 @@
 /* Owns: NumPy's .npy format, versions 1 to 3, C order.
  * Does not own: other tensor files (tensors.c).
  * Next: tensors.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,49 +19,87 @@ static bool fault(qf_tool *tool, const char *path, const char *expected) {
     return false;
 }
 
-/* The text after `key` in the header's Python dictionary, or NULL. */
-static const char *value_of(const char *header, const char *key) {
-    const char *at = strstr(header, key);
-    at = at ? strchr(at, ':') : NULL;
-    if (!at) return NULL;
-    at++;
-    while (*at == ' ') at++;
-    return at;
+/* The header is a Python dictionary of three entries in any order; blanks may stand between tokens. */
+typedef struct npy_header {
+    const char *at;
+    qf_dtype dtype;
+    bool has_descr, has_order, has_shape;
+} npy_header;
+
+static bool take(npy_header *in, const char *token) {
+    while (*in->at == ' ' || *in->at == '\n') in->at++;
+    size_t size = strlen(token);
+    if (strncmp(in->at, token, size) != 0) return false;
+    in->at += size;
+    return true;
 }
 
-static bool read_shape(const char *at, qf_tensor *out) {
-    if (*at != '(') return false;
-    for (at++; *at && *at != ')';) {
-        char *end;
-        long long extent = strtoll(at, &end, 10);
-        if (end == at || extent < 0 || out->rank == QF_TENSOR_MAX_RANK) return false;
-        out->dims[out->rank++] = extent;
-        at = end;
-        while (*at == ' ' || *at == ',') at++;
+static bool read_descr(npy_header *in) {
+    for (size_t i = 0; i < QF_COUNT_OF(codes); i++) {
+        char quoted[8];
+        (void)snprintf(quoted, sizeof quoted, "'%s'", codes[i].descr);
+        if (!take(in, quoted)) continue;
+        in->dtype = codes[i].dtype;
+        return true;
     }
-    return *at == ')';
+    return false;
+}
+
+static bool read_shape(npy_header *in, qf_tensor *out) {
+    if (!take(in, "(")) return false;
+    while (!take(in, ")")) {
+        if (*in->at < '0' || *in->at > '9' || out->rank == QF_TENSOR_MAX_RANK) return false;
+        char *end;
+        errno = 0;
+        out->dims[out->rank++] = strtoll(in->at, &end, 10);
+        in->at = end;
+        if (errno) return false;
+        if (!take(in, ",")) return take(in, ")");
+    }
+    return true;
+}
+
+/* NULL, or what was expected. */
+static const char *read_header(npy_header *in, qf_tensor *out) {
+    static const char dictionary[] = "a header like {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+    if (!take(in, "{")) return dictionary;
+    while (!take(in, "}")) {
+        if (!in->has_descr && take(in, "'descr'")) {
+            if (!take(in, ":") || !read_descr(in)) return "little-endian f2, f4, f8, i1, u1, i4, i8 or b1 elements";
+            in->has_descr = true;
+        } else if (!in->has_order && take(in, "'fortran_order'")) {
+            if (!take(in, ":")) return dictionary;
+            in->has_order = take(in, "False");
+            if (!in->has_order) return "C order";
+        } else if (!in->has_shape && take(in, "'shape'")) {
+            if (!take(in, ":") || !read_shape(in, out)) return "a shape of at most 8 axes";
+            in->has_shape = true;
+        } else {
+            return dictionary;
+        }
+        if (!take(in, ",") && *in->at != '}') return dictionary;
+    }
+    while (*in->at == ' ' || *in->at == '\n') in->at++;
+    return in->has_descr && in->has_order && in->has_shape && !*in->at ? NULL : dictionary;
 }
 
 bool npy_parse(qf_tool *tool, const char *path, const char *data, size_t size, qf_tensor *out) {
     if (size < 12 || memcmp(data, "\x93NUMPY", 6) != 0) return fault(tool, path, "the magic \\x93NUMPY");
     const unsigned char *bytes = (const unsigned char *)data;
+    if (bytes[6] < 1 || bytes[6] > 3) return fault(tool, path, "version 1, 2 or 3");
     size_t prefix = bytes[6] == 1 ? 10 : 12;
     size_t length = bytes[8] | (size_t)bytes[9] << 8;
     if (bytes[6] != 1) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
     if (length > size - prefix || length > 65536) return fault(tool, path, "a header within the file");
-    char *header = calloc(1, length + 1);
-    if (!header) return qf_record(tool->context, QF_ERROR_OUT_OF_MEMORY) == QF_OK;
-    memcpy(header, data + prefix, length);
-    const char *descr = value_of(header, "'descr'"), *order = value_of(header, "'fortran_order'"),
-               *shape = value_of(header, "'shape'");
+    char *text = calloc(1, length + 1);
+    if (!text) return qf_record(tool->context, QF_ERROR_OUT_OF_MEMORY) == QF_OK;
+    memcpy(text, data + prefix, length);
     memset(out, 0, sizeof *out);
-    for (size_t i = 0; descr && i < QF_COUNT_OF(codes); i++)
-        if (strncmp(descr + 1, codes[i].descr, 3) == 0) out->dtype = codes[i].dtype;
-    bool c_order = order && strncmp(order, "False", 5) == 0, shaped = shape && read_shape(shape, out);
-    free(header);
-    if (!out->dtype) return fault(tool, path, "little-endian f2, f4, f8, i1, u1, i4, i8 or b1 elements");
-    if (!c_order) return fault(tool, path, "C order");
-    if (!shaped) return fault(tool, path, "a shape of at most 8 axes");
+    npy_header in = {.at = text};
+    const char *expected = strlen(text) == length ? read_header(&in, out) : "a header without NUL";
+    free(text);
+    if (expected) return fault(tool, path, expected);
+    out->dtype = in.dtype;
     if (qf_tensor_bytes(out) != size - prefix - length)
         return fault(tool, path, "as many bytes as dtype and shape ask for");
     if (!tensor_allocate(tool, out)) return false;

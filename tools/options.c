@@ -2,13 +2,24 @@
  * Does not own: what an option does (the commands).
  * Next: tool.h. */
 #include <errno.h>
+#include <float.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/tool.h"
 
-typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_NUMBER, OPTION_REAL, OPTION_INPUTS } option_kind;
+typedef enum option_kind {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_NUMBER,
+    OPTION_THREADS,
+    OPTION_TOLERANCE,
+    OPTION_DIMS,
+    OPTION_REVISION,
+    OPTION_PASS,
+    OPTION_INPUTS
+} option_kind;
 
 static const struct option {
     const char *name, *value, *commands, *help;
@@ -28,8 +39,8 @@ static const struct option {
      OPTION_NUMBER, AT(rewrite_limit)},
     {"emit", "FORM", "opt", "text, onnx, dot, plan (readable), plan-binary, none; default text", OPTION_TEXT, AT(emit)},
     {"o", "FILE", "opt", "write there in place of standard output", OPTION_TEXT, AT(output)},
-    {"print-before", "PASS", "opt", "print the graph before this pass, or all", OPTION_TEXT, AT(print_before)},
-    {"print-after", "PASS", "opt", "print the graph after this pass, or all", OPTION_TEXT, AT(print_after)},
+    {"print-before", "PASS", "opt", "print the graph before this pass, or all", OPTION_PASS, AT(print_before)},
+    {"print-after", "PASS", "opt", "print the graph after this pass, or all", OPTION_PASS, AT(print_after)},
     {"print-changed", NULL, "opt", "print the graph after each pass that changed it", OPTION_FLAG, AT(print_changed)},
     {"timing", NULL, "opt run", "milliseconds of every pass or step", OPTION_FLAG, AT(timing)},
     {"statistics", NULL, "opt", "counts of nodes, every rewrite with its number, every rule that matched", OPTION_FLAG,
@@ -38,24 +49,24 @@ static const struct option {
     {"verify-rewrites", NULL, "opt", "run the graph before and after on random inputs and compare", OPTION_FLAG,
      AT(verify_rewrites)},
     {"remarks", NULL, "opt", "print what explain prints, on standard error", OPTION_FLAG, AT(remarks)},
-    {"onnx-revision", "WHICH", "opt explain run case compare", "reading of Attention-23/24: newest, first", OPTION_TEXT,
-     AT(revision)},
     {"pt2-customs", "FILE", "opt explain run case compare", "rows for custom operators (frontends/pt2/customs.def)",
      OPTION_TEXT, AT(pt2_customs)},
+    {"onnx-revision", "WHICH", "opt explain run case compare", "reading of Attention-23/24: newest, first",
+     OPTION_REVISION, AT(revision)},
     {"onnx-stepwise", NULL, "opt explain run case compare",
      "16-bit Softmax and Sigmoid round after every step, as onnx.reference does", OPTION_FLAG, AT(onnx_stepwise)},
     {"json", NULL, "explain", "one JSON object", OPTION_FLAG, AT(json)},
     {"input", "FILE", "run", "the next input, .npy or .pb (ONNX tensor); without: random numbers", OPTION_INPUTS, 0},
-    {"dims", "LIST", "run opt compare", "sizes of symbols for random inputs: \"T=16,B=2\"; others get 4", OPTION_TEXT,
+    {"dims", "LIST", "run opt compare", "sizes of symbols for random inputs: \"T=16,B=2\"; others get 4", OPTION_DIMS,
      AT(dims)},
     {"seed", "N", "run opt compare rules", "of random inputs", OPTION_NUMBER, AT(seed)},
     {"expect", "FOLDER", "run compare", "compare with output_<i>.pb or .npy in it; inputs come from there too",
      OPTION_TEXT, AT(expect)},
     {"compare", "FILE", "run", "run this graph on the same inputs and compare outputs", OPTION_TEXT, AT(compare)},
-    {"tolerance", "X", "run case", "largest relative RMS difference; default 1e-5", OPTION_REAL, AT(tolerance)},
+    {"tolerance", "X", "run case", "largest relative RMS difference; default 1e-5", OPTION_TOLERANCE, AT(tolerance)},
     {"output-directory", "FOLDER", "run", "write outputs there as .npy", OPTION_TEXT, AT(output_directory)},
     {"device", "NAME", "run", "cpu", OPTION_TEXT, AT(device)},
-    {"threads", "N", "run case compare", "threads for a kernel; default 2", OPTION_NUMBER, AT(threads)},
+    {"threads", "N", "run case compare", "threads for a kernel, 1 to 1024; default 2", OPTION_THREADS, AT(threads)},
     {"quiet", NULL, "opt explain run case rules ops compare", "no remarks, notes or progress", OPTION_FLAG, AT(quiet)},
     {"help", NULL, "opt explain run case rules ops compare", "this text", OPTION_FLAG, AT(help)},
 #undef AT
@@ -88,19 +99,62 @@ static bool fault(const char *format, const char *a, const char *b) {
     return false;
 }
 
+static bool read_number(const char *text, uint64_t *out) {
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno;
+}
+
+/* "T=16,B=2": names, each once, and whole numbers that a dim can hold. */
+static bool well_formed_dims(const char *list) {
+    for (const char *at = list;;) {
+        size_t name = strcspn(at, "=,"), value = strspn(at + name + (at[name] == '='), "0123456789");
+        if (!name || at[name] != '=' || !value || value > 18) return false;
+        for (const char *other = list; other < at; other += strcspn(other, ",") + 1)
+            if (strncmp(other, at, name + 1) == 0) return false;
+        at += name + 1 + value;
+        if (!*at) return true;
+        if (*at++ != ',') return false;
+    }
+}
+
+static bool is_pass(const char *name) {
+    size_t size = strlen(name);
+    for (const char *line = qf_pass_list(); *line; line += strcspn(line, "\n") + 1)
+        if (size && strncmp(line, name, size) == 0 && line[size] == ':') return true;
+    return strcmp(name, "all") == 0;
+}
+
 static bool set_option(tool_options *into, const struct option *option, const char *value, const char *command) {
     char *field = (char *)into + option->offset, *end;
     switch (option->kind) {
     case OPTION_FLAG: *(bool *)(void *)field = true; return true;
     case OPTION_TEXT: *(const char **)(void *)field = value; return true;
     case OPTION_NUMBER:
-        errno = 0;
-        *(uint64_t *)(void *)field = strtoull(value, &end, 10);
-        return (*value >= '0' && *value <= '9' && !*end && !errno) ||
+        return read_number(value, (uint64_t *)(void *)field) ||
                fault("expected a whole number, found '%s'", value, command);
-    case OPTION_REAL:
-        *(double *)(void *)field = strtod(value, &end);
-        return (*value && !*end) || fault("expected a number, found '%s'", value, command);
+    case OPTION_THREADS: {
+        uint64_t *threads = (uint64_t *)(void *)field;
+        return (read_number(value, threads) && *threads >= 1 && *threads <= 1024) ||
+               fault("expected a number of threads from 1 to 1024, found '%s'", value, command);
+    }
+    case OPTION_TOLERANCE: {
+        double tolerance = strtod(value, &end);
+        *(double *)(void *)field = tolerance;
+        return (*value && !*end && tolerance >= 0 && tolerance <= DBL_MAX) ||
+               fault("expected a tolerance of 0 or more, found '%s'", value, command);
+    }
+    case OPTION_DIMS:
+        *(const char **)(void *)field = value;
+        return well_formed_dims(value) || fault("expected sizes such as T=16,B=2, found '%s'", value, command);
+    case OPTION_REVISION:
+        *(const char **)(void *)field = value;
+        return strcmp(value, "newest") == 0 || strcmp(value, "first") == 0 ||
+               fault("--onnx-revision: expected newest or first, found '%s'", value, command);
+    case OPTION_PASS:
+        *(const char **)(void *)field = value;
+        return is_pass(value) || fault("expected the name of a pass or all, found '%s'", value, command);
     case OPTION_INPUTS:
         if (into->input_count == QF_COUNT_OF(into->inputs)) return fault("more than 64 inputs at '%s'", value, command);
         into->inputs[into->input_count++] = value;

@@ -36,7 +36,7 @@ static bool load(run_job *job, const char *path) {
     job->graph = tool_load_graph(tool, path);
     if (!job->graph) return false;
     const char *passes = tool->options.passes ? tool->options.passes : "";
-    if (*passes && tool_run_pipeline(tool, job->graph, passes, tool->options.numerics, NULL) != QF_OK) return false;
+    if (tool_run_pipeline(tool, job->graph, passes, tool->options.numerics, NULL) != QF_OK) return false;
     qf_compile_options options = {.struct_size = sizeof options,
                                   .target = tool->options.target,
                                   .pipeline = passes,
@@ -103,6 +103,11 @@ static bool execute(run_job *job, const struct run_job *from) {
     if (count > MAX_TENSORS || (from && count != from->input_count)) {
         (void)qf_fail(job->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
                       "the graphs have different inputs (or over %d)", MAX_TENSORS);
+        return false;
+    }
+    if (!from && options->input_count > count) {
+        (void)qf_fail(job->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                      "--input was given %u times, but the graph has %u inputs", options->input_count, count);
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -20,8 +20,13 @@ static int64_t element_count(const qf_tensor *tensor) {
 bool tensor_allocate(qf_tool *tool, qf_tensor *tensor) {
     uint64_t bytes = qf_tensor_bytes(tensor);
     if (bytes > (uint64_t)1 << 36) {
-        (void)qf_fail(tool->context, QF_ERROR_LIMIT, NULL, "a tensor of %llu bytes is too large",
-                      (unsigned long long)bytes);
+        qf_buffer type = {.context = tool->context};
+        for (uint32_t i = 0; i < tensor->rank; i++)
+            qf_buffer_print(&type, "%s%lld", i ? ", " : "", (long long)tensor->dims[i]);
+        (void)qf_fail(tool->context, QF_ERROR_LIMIT, NULL,
+                      "a tensor %s[%s] would take more than 64 GiB; give smaller sizes (--dims)",
+                      qf_dtype_name(tensor->dtype), type.data ? type.data : "");
+        qf_buffer_destroy(&type);
         return false;
     }
     tensor->data = calloc(1, bytes ? (size_t)bytes : 1);
