@@ -128,12 +128,45 @@ static void tight_classes_do_not_quantise(void **unused) {
     check_destroy(context, &state);
 }
 
+/* 4: a pass that was asked for and cannot run says why, and asking for it changes nothing else. */
+static void fault_4_a_pass_that_cannot_run_says_so(void **unused) {
+    (void)unused;
+    check_state state;
+    qf_context *context = check_context(&state);
+    static const char *const passes[] = {"default", "default,insert-query-quant"};
+    char *texts[2];
+    for (int i = 0; i < 2; i++) {
+        qf_graph *graph = graph_of(context, TWO_ATTENTIONS("%r"));
+        qf_pipeline_options options = {.struct_size = sizeof options, .passes = passes[i], .numerics = "rounding"};
+        qf_run *run = NULL;
+        assert_int_equal(qf_run_pipeline(graph, &options, &run), QF_OK);
+        qf_run_counts counts = {.struct_size = sizeof counts};
+        qf_run_get_counts(run, &counts);
+        assert_int_equal(counts.attentions, 2);
+        assert_int_equal(counts.query_quants_inserted, 0);
+        for (uint32_t s = 0; i == 1 && s < 2; s++) {
+            qf_site site = {.struct_size = sizeof site};
+            assert_int_equal(qf_run_get_site(run, s, &site), QF_OK);
+            assert_false(site.fp8_query);
+            assert_string_equal(site.miss_code, "numerics_class");
+            assert_true(*site.miss_text != '\0');
+        }
+        texts[i] = text_of(graph);
+        qf_run_destroy(run);
+        qf_graph_destroy(graph);
+    }
+    assert_string_equal(texts[0], texts[1]);
+    free(texts[0]);
+    free(texts[1]);
+    check_destroy(context, &state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_quantise_for_each_q_and_scale), cmocka_unit_test(the_given_scale_is_used_per_head),
         cmocka_unit_test(dynamic_scales_come_from_q),        cmocka_unit_test(fault_42_q_dtype_is_not_taken_from_kv),
         cmocka_unit_test(fault_43_target_without_fp8_query), cmocka_unit_test(fault_45_layers_with_different_kv_dtypes),
-        cmocka_unit_test(tight_classes_do_not_quantise),
+        cmocka_unit_test(tight_classes_do_not_quantise),     cmocka_unit_test(fault_4_a_pass_that_cannot_run_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
