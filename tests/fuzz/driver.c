@@ -1,8 +1,10 @@
 /* Owns: running a fuzzer without libFuzzer: every file of a corpus, then a fixed number of mutations from a fixed seed.
  * Does not own: what an input means (<name>_fuzz.c).
- * Next: fuzz.h. Usage: fuzzer CORPUS [MUTATIONS [SEED [FIRST]]]; a failure names the mutation to start from. */
+ * Next: fuzz.h. Usage: [FUZZ_SECONDS=N] fuzzer CORPUS [MUTATIONS [SEED [FIRST]]]; with FUZZ_SECONDS it goes on for that
+ * long, whatever the number of mutations; a failure names the mutation to start from. */
 #include <dirent.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
@@ -130,6 +132,12 @@ static void say_where(int signal_number) {
     (void)raise(signal_number);
 }
 
+static double now(void) {
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
 int main(int count, char **arguments) {
     if (count < 2) {
         (void)fprintf(stderr, "usage: %s CORPUS [MUTATIONS [SEED [FIRST]]]\n", arguments[0]);
@@ -147,7 +155,9 @@ int main(int count, char **arguments) {
         for (size_t i = 0; i < corpus_count; i++) (void)LLVMFuzzerTestOneInput(corpus[i].data, corpus[i].size);
     input in = {malloc(MAX_SIZE), 0};
     FUZZ_CHECK(in.data);
-    for (current = first; current < first + mutations; current++) {
+    const char *budget = getenv("FUZZ_SECONDS");
+    double end = budget ? now() + strtod(budget, NULL) : 0;
+    for (current = first; budget ? now() < end : current < first + mutations; current++) {
         uint64_t state = seed * 0x100000001B3u + current; /* each mutation from its own number */
         const input *from = &corpus[below(&state, corpus_count)];
         memcpy(in.data, from->data, in.size = from->size);
@@ -159,7 +169,7 @@ int main(int count, char **arguments) {
         (void)LLVMFuzzerTestOneInput(exact, in.size);
         free(exact);
     }
-    (void)printf("%zu inputs, %llu mutations\n", corpus_count, (unsigned long long)mutations);
+    (void)printf("%zu inputs, %llu mutations\n", corpus_count, (unsigned long long)(current - first));
     for (size_t i = 0; i < corpus_count; i++) free(corpus[i].data);
     free(in.data);
     return 0;
