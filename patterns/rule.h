@@ -6,6 +6,8 @@
 
 #include "patterns/report.h"
 
+/* Rules of one context: each is compared with those before it. */
+#define QF_RULE_MAX_RULES        2048
 /* Limits of one rule; the loader reports rules beyond them. */
 #define QF_RULE_MAX_NODES        16
 #define QF_RULE_MAX_VALUES       48

@@ -74,6 +74,7 @@ qf_status qf_rules_check_overlap(qf_rule_set *set, uint32_t first_new) {
                              "`benefit N` to say which comes first",
                              qf_string_c(set->context, a->name), qf_string_c(set->context, b->name),
                              qf_string_c(set->context, b->file), b->line, a->benefit);
+            break; /* one fault a rule */
         }
     return status;
 }

@@ -214,6 +214,11 @@ qf_status qf_rules_parse(qf_rule_set *set, qf_text text, const char *file_name) 
     bool good = true;
     qf_lexer_start(&p.lexer, context, text, file_name);
     while (p.lexer.token.kind != QF_TOKEN_END) {
+        if (set->rule_count == QF_RULE_MAX_RULES) {
+            (void)qf_lexer_fail(&p.lexer, &p.lexer.token, QF_ERROR_LIMIT,
+                                "all rules, the built-in ones included, are at most %d", QF_RULE_MAX_RULES);
+            break;
+        }
         qf_rule *rule = QF_ARENA_NEW(&set->arena, qf_rule, 1);
         if (!rule || !QF_GROW(context, set->rules, set->rule_capacity, (uint64_t)set->rule_count + 1))
             return QF_ERROR_OUT_OF_MEMORY;

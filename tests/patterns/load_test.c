@@ -223,6 +223,36 @@ static void damaged_files_are_faults(void **state) {
     free(damaged);
 }
 
+/* Many rules in one file: an error, in time that does not grow with their square; and one fault a rule, not one a pair.
+ */
+static void too_many_rules_are_a_fault(void **state) {
+    (void)state;
+    enum { RULES = 20000 };
+    static const char form[] =
+        "rule many_%05d raise numerics exact\n\"Why.\"\nbefore\n  %%m = neg %%x\n  %%y = abs %%m\n"
+        "after\n  %%y = abs %%x\nend\n";
+    size_t room = RULES * (sizeof form + 8), size = 0;
+    char *text = malloc(room);
+    assert_non_null(text);
+    for (int i = 0; i < RULES; i++) size += (size_t)snprintf(text + size, room - size, form, i);
+    check_state check;
+    qf_context *context = check_context(&check);
+    assert_non_null(qf_rules_of(context));
+    assert_int_equal(qf_rules_load(context, (qf_text){text, size}, "many.rules"), QF_ERROR_PARSE);
+    assert_non_null(strstr(check.messages, "are at most 2048"));
+    assert_null(strstr(strstr(check.messages, "error ") + 1, "\nerror "));
+    check_destroy(context, &check);
+    context = check_context(&check);
+    assert_non_null(qf_rules_of(context));
+    size_t three = 3 * size / RULES;
+    assert_int_equal(qf_rules_load(context, (qf_text){text, three}, "three.rules"), QF_ERROR_VERIFY);
+    uint32_t errors = 0;
+    for (const char *at = check.messages; (at = strstr(at, "same benefit")); at++) errors++;
+    assert_int_equal(errors, 2);
+    check_destroy(context, &check);
+    free(text);
+}
+
 /* Fails the n-th allocation until loading passes; nothing leaks, and the status says why. */
 static void memory_may_run_out(void **state) {
     (void)state;
@@ -250,6 +280,7 @@ int main(void) {
         cmocka_unit_test(several_faults_are_reported_at_once),
         cmocka_unit_test(files_load),
         cmocka_unit_test(damaged_files_are_faults),
+        cmocka_unit_test(too_many_rules_are_a_fault),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
