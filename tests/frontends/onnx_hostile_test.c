@@ -253,6 +253,55 @@ static void broken_graphs_are_named(void **unused) {
     b_end(b);
 }
 
+/* What is given twice is refused, and one fault is told once although q, k and v share it. */
+static void repeated_names_and_shared_faults(void **unused) {
+    (void)unused;
+    size_t size;
+    builder *b = b_begin(20);
+    b_input(b, "x", 1, "2");
+    b_input(b, "x", 1, "2");
+    (void)b_node(b, "", "Neg", "x", "y");
+    b_output(b, "y");
+    const uint8_t *data = b_pack(b, &size);
+    refused(data, size, QF_ERROR_VERIFY, "value 'x' is defined twice");
+    b_end(b);
+
+    b = b_begin(20);
+    b_input(b, "x", 1, "2,3");
+    Onnx__NodeProto *node = b_node(b, "", "Softmax", "x", "y");
+    b_int(b, node, "axis", 0);
+    b_int(b, node, "axis", 1);
+    b_output(b, "y");
+    data = b_pack(b, &size);
+    refused(data, size, QF_ERROR_PARSE, "attribute 'axis' of Softmax is given twice");
+    b_end(b);
+
+    static const int64_t heads[] = {0, -1, 5, (int64_t)1 << 40};
+    for (size_t i = 0; i < QF_COUNT_OF(heads); i++) {
+        b = b_begin(23);
+        b_input(b, "x", 1, "1,4,12");
+        node = b_node(b, "", "Attention", "x x x", "y");
+        b_int(b, node, "q_num_heads", heads[i]);
+        b_int(b, node, "kv_num_heads", heads[i]);
+        b_output(b, "y");
+        data = b_pack(b, &size);
+        refused(data, size, QF_ERROR_VERIFY, "heads");
+        b_end(b);
+    }
+
+    static const int64_t sizes[] = {INT64_MIN, INT64_MIN + 1, -5};
+    for (size_t i = 0; i < QF_COUNT_OF(sizes); i++) {
+        b = b_begin(20);
+        b_input(b, "x", 1, "T,4");
+        (void)b_initializer(b, "s", 7, (int64_t[]){1}, 1, &sizes[i], sizeof sizes[i]);
+        (void)b_node(b, "", "Reshape", "x s", "y");
+        b_output(b, "y");
+        data = b_pack(b, &size);
+        refused(data, size, QF_ERROR_VERIFY, "view");
+        b_end(b);
+    }
+}
+
 /* --- external data --- */
 static char folder[64];
 
@@ -400,6 +449,7 @@ int main(void) {
         cmocka_unit_test(constants_in_functions_are_bounded),
         cmocka_unit_test(a_function_that_calls_itself),
         cmocka_unit_test(broken_graphs_are_named),
+        cmocka_unit_test(repeated_names_and_shared_faults),
         cmocka_unit_test_setup_teardown(external_data_is_read_in_place, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(external_data_stays_in_its_folder, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(files_that_are_none, make_folder, remove_folder),
