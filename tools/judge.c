@@ -184,10 +184,8 @@ static void judge_dequantise(judge *state, bool *done, qf_value was, qf_value is
 }
 
 /* Each surviving reader of a fused site's result read something else before: that is what the site replaced. */
-static void compare_readers(judge *state) {
+static void compare_readers(judge *state, bool *done) {
     const qf_graph *after = state->after_graph;
-    bool *done = calloc(after->node_count, sizeof *done);
-    if (!done) return;
     QF_FOR_EACH_NODE(after, node) {
         if (!survives(state, node.id)) continue;
         const qf_node_data *now = qf_node_at(after, node), *old = qf_node_at(state->before_graph, node);
@@ -199,7 +197,33 @@ static void compare_readers(judge *state) {
             judge_site(state, site, old->operands[i].value, now->operands[i].value);
         }
     }
-    free(done);
+}
+
+/* A value of the graph before that has this name and type, or 0. */
+static qf_value named_before(const judge *state, const qf_value_data *wanted) {
+    const qf_graph *graph = state->before_graph;
+    for (uint32_t id = 1; id < graph->value_count; id++) {
+        const qf_value_data *value = &graph->values[id];
+        bool live = !value->producer.id || !graph->nodes[value->producer.id].erased;
+        if (live && value->name.id == wanted->name.id && value->type.id == wanted->type.id) return (qf_value){id};
+    }
+    return (qf_value){0};
+}
+
+/* Where no reader of a site survived (clamp, cast and widening around it became quantize and dequantize), the layouts
+ * of its result are asked whose names they have. */
+static void compare_names(judge *state, bool *done) {
+    const qf_graph *after = state->after_graph;
+    QF_FOR_EACH_NODE(after, node) {
+        const qf_node_data *data = qf_node_at(after, node);
+        qf_node site = data->result_count ? fused_source(after, data->results[0]) : (qf_node){0};
+        if (!site.id || done[site.id]) continue;
+        const qf_value_data *result = qf_value_at(after, data->results[0]);
+        qf_value old = result->name.id ? named_before(state, result) : (qf_value){0};
+        if (!old.id) continue;
+        done[site.id] = true;
+        judge_site(state, site, old, data->results[0]);
+    }
 }
 
 static qf_status prepare(judge *state) {
@@ -230,7 +254,12 @@ qf_status judge_sites(qf_tool *tool, const qf_graph *before_graph, const qf_inte
                    .result = out,
                    .sixteen_bit = sixteen_bit};
     qf_status status = prepare(&state);
-    if (status == QF_OK) compare_readers(&state);
+    bool *done = calloc(after_graph->node_count, sizeof *done);
+    if (status == QF_OK && done) {
+        compare_readers(&state, done);
+        compare_names(&state, done);
+    }
+    free(done);
     if (status == QF_OK && out->judged < out->sites && out->ok) {
         out->ok = false;
         (void)snprintf(out->reason, sizeof out->reason, "%u of %u fused sites could not be compared",

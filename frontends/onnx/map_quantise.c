@@ -189,6 +189,49 @@ qf_onnx_outcome qf_onnx_map_qlinear_matmul(qf_onnx_call *call) {
     return qf_onnx_done(call, emit_quantize(call, product, y_scale, zero_points[2], &how));
 }
 
+/* The bias of a QGemm: whole numbers count in units of the product of both scales, floating-point ones are as they are.
+ */
+static qf_value gemm_bias(qf_onnx_call *call, qf_value bias, qf_value a_scale, qf_value b_scale, double alpha) {
+    bool whole = qf_dtype_kind_of(qf_onnx_dtype_of(call, bias)) == QF_DTYPE_KIND_INTEGER;
+    bias = qf_onnx_cast(call, bias, QF_F32, true);
+    if (!whole) return bias;
+    qf_value unit = qf_onnx_binary(call, QF_OP_mul, qf_onnx_cast(call, a_scale, QF_F32, true),
+                                   qf_onnx_cast(call, b_scale, QF_F32, true));
+    return qf_onnx_scale(call, qf_onnx_binary(call, QF_OP_mul, bias, unit), alpha);
+}
+
+/* alpha * A' B' + bias, quantised where a scale for the result is given. */
+qf_onnx_outcome qf_onnx_map_qgemm(qf_onnx_call *call) {
+    qf_value a = qf_onnx_in(call, 0), b = qf_onnx_in(call, 3), bias = qf_onnx_in(call, 6),
+             y_scale = qf_onnx_in(call, 7);
+    qf_value a_scale = qf_onnx_in(call, 1), b_scale = qf_onnx_in(call, 4), zero_points[3];
+    bool swap_a = qf_onnx_int(call, "transA", 0) != 0, swap_b = qf_onnx_int(call, "transB", 0) != 0;
+    double alpha = qf_onnx_float(call, "alpha", 1);
+    granularity for_a, for_b;
+    quantise_how how = {.granularity = {-1, 0}, .compute = QF_F32, .saturate = true};
+    if (qf_onnx_rank(call, a) != 2 || qf_onnx_rank(call, b) != 2)
+        return qf_onnx_decline(call, "its operands are no matrices");
+    for (uint32_t i = 0; i < 3; i++)
+        if (!read_zero_point(call, qf_onnx_in(call, 3 * i + 2), &zero_points[i]))
+            return qf_onnx_decline(call, call->reason);
+    if (!supported(qf_onnx_dtype_of(call, a)) || !supported(qf_onnx_dtype_of(call, b)))
+        return qf_onnx_decline(call, "an operand has an element type that QFuse lacks");
+    if (!matrix_granularity(call, a, a_scale, 2, &for_a) || for_a.axis >= 0 ||
+        !matrix_granularity(call, b, b_scale, swap_b ? 2 : 1, &for_b))
+        return qf_onnx_decline(call, "its scales have a granularity that QFuse lacks");
+    qf_value left = emit_dequantize(call, a, a_scale, zero_points[0], for_a, QF_F32);
+    qf_value right = emit_dequantize(call, b, b_scale, zero_points[1], for_b, QF_F32);
+    qf_value sum = qf_onnx_scale(call, qf_onnx_matmul(call, left, right, swap_a, swap_b), alpha);
+    if (bias.id) sum = qf_onnx_binary(call, QF_OP_add, sum, gemm_bias(call, bias, a_scale, b_scale, alpha));
+    if (call->import->failed) return QF_ONNX_FAILED;
+    if (!y_scale.id) return qf_onnx_done(call, sum);
+    how.dtype = qf_onnx_in(call, 8).id ? qf_onnx_dtype_of(call, qf_onnx_in(call, 8)) : qf_onnx_dtype_of(call, a);
+    if (!supported(how.dtype) || !matrix_granularity(call, sum, y_scale, 2, &how.granularity) ||
+        how.granularity.axis >= 0)
+        return qf_onnx_decline(call, "its result has an element type or granularity that QFuse lacks");
+    return qf_onnx_done(call, emit_quantize(call, sum, y_scale, zero_points[2], &how));
+}
+
 /* a and b widened to i32, less their zero points. Per-row zero points of a stand along its rows. */
 qf_onnx_outcome qf_onnx_map_matmul_integer(qf_onnx_call *call) {
     qf_value sides[2];

@@ -279,11 +279,44 @@ static void trt_results_are_fp8_whatever_they_declare(void **unused) {
     end(b, graph, context);
 }
 
+/* ONNX Runtime's static quantiser turns a Gemm into this; a floating-point bias is as it is, a whole one in units of
+ * both scales. */
+static void a_qgemm_is_a_product_between_pairs(void **unused) {
+    (void)unused;
+    for (uint32_t whole = 0; whole < 2; whole++) {
+        qf_context *context = check_context(&state);
+        builder *b = b_begin(20);
+        b_opset(b, "com.microsoft", 1);
+        b_input(b, "a", FP8, "T,8");
+        b_input(b, "w", FP8, "5,8");
+        b_input(b, "ws", FLOAT, "5");
+        b_input(b, "bias", whole ? INT32 : FLOAT16, "5");
+        b_scalar(b, "s", 0.5f);
+        (void)b_initializer(b, "z", FP8, NULL, 0, "", 1);
+        b_int(b, b_node(b, "com.microsoft", "QGemm", "a s z w ws z bias s z", "y"), "transB", 1);
+        b_int(b, b_node(b, "com.microsoft", "QGemm", "a s z w ws z bias", "raw"), "transB", 1);
+        b_output(b, "y");
+        b_output(b, "raw");
+        qf_graph *graph = good(b, context);
+        b_check_type(graph, 0, "f8E4M3FN[T, 5]");
+        b_check_type(graph, 1, "f32[T, 5]");
+        assert_int_equal(b_count(graph, QF_OP_contract), 2);
+        assert_int_equal(b_count(graph, QF_OP_dequantize), 4);
+        assert_int_equal(b_count(graph, QF_OP_quantize), 1);
+        assert_int_equal(b_count(graph, QF_OP_mul), whole ? 4 : 0);
+        qf_node scaled = b_find(graph, QF_OP_quantize);
+        qf_node sum = qf_value_producer(graph, qf_node_operand(graph, scaled, 0));
+        assert_int_equal(qf_node_op(graph, sum), QF_OP_add);
+        end(b, graph, context);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_8_reshape_targets_give_one_dim),
         cmocka_unit_test(reshape_zero_is_a_size_where_allowed),
         cmocka_unit_test(slices_clamp_their_bounds),
+        cmocka_unit_test(a_qgemm_is_a_product_between_pairs),
         cmocka_unit_test(slice_bounds_of_unknown_sign_are_guarded),
         cmocka_unit_test(data_dependent_shapes_stay_opaque),
         cmocka_unit_test(fault_76_unknown_ops_are_said),
