@@ -167,6 +167,11 @@ static qf_pt2_outcome functionalised(qf_pt2_call *call) {
 qf_pt2_outcome qf_pt2_map_higher_order(qf_pt2_call *call) {
     const char *name = call->target + sizeof PREFIX - 1;
     if (strcmp(name, "wrap_with_set_grad_enabled") == 0) return inline_graph(call);
+    /* (device type, dtype, enabled, cache enabled, graph, operands...): where enabled, it casts by itself. */
+    if (strcmp(name, "wrap_with_autocast") == 0) {
+        const json_t *enabled = qf_pt2_get(qf_pt2_get(json_array_get(call->arguments, 2), "arg"), "as_bool");
+        return json_is_false(enabled) ? inline_graph(call) : qf_pt2_decline(call, "it casts its operators' inputs");
+    }
     if (strcmp(name, "auto_functionalized_v2") == 0) return functionalised(call);
     return qf_pt2_decline(call, "it is control flow, or holds an operator in a way that the importer does not know");
 }

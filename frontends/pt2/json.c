@@ -5,22 +5,31 @@
 
 #include <string.h>
 
+/* One past the closing quote of the string that begins behind an opening one; `size` where none closes it. */
+static uint64_t skip_string(const uint8_t *data, uint64_t size, uint64_t at) {
+    for (uint64_t start = at; at < size;) {
+        const uint8_t *quote = memchr(data + at, '"', (size_t)(size - at));
+        if (!quote) break;
+        uint64_t end = (uint64_t)(quote - data), slashes = 0;
+        while (end - slashes > start && data[end - slashes - 1] == '\\') slashes++;
+        if (slashes % 2 == 0) return end + 1;
+        at = end + 1;
+    }
+    return size;
+}
+
 /* The place of the first bracket that nests too deep; UINT64_MAX where none does. */
 static uint64_t find_too_deep(const uint8_t *data, uint64_t size) {
     uint32_t depth = 0;
-    bool quoted = false;
-    for (uint64_t i = 0; i < size; i++) {
+    for (uint64_t i = 0; i < size;) {
         uint8_t c = data[i];
-        if (quoted) {
-            if (c == '\\') i++;
-            quoted = c != '"';
-        } else if (c == '"') {
-            quoted = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > QF_PT2_MAX_DEPTH) return i;
-        } else if ((c == '}' || c == ']') && depth) {
-            depth--;
+        if (c == '"') {
+            i = skip_string(data, size, i + 1);
+            continue;
         }
+        if ((c == '{' || c == '[') && ++depth > QF_PT2_MAX_DEPTH) return i;
+        if ((c == '}' || c == ']') && depth) depth--;
+        i++;
     }
     return UINT64_MAX;
 }

@@ -71,25 +71,36 @@ static qf_pt2_outcome map_quantize(qf_pt2_call *call) {
     return finish(call, give(call, "out", 0, quantize(call, value_of(call, "x"), scale, dtype, -1)));
 }
 
+static qf_value dynamic_quantize(qf_pt2_call *call, qf_value x, qf_value bound, qf_dtype dtype, bool token,
+                                 qf_value *out_scale) {
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_dynamic_quantize, attributes);
+    attributes[QF_ATTR(dynamic_quantize, dtype)].integer = dtype;
+    attributes[QF_ATTR(dynamic_quantize, granularity)].integer = token ? QF_VALUE_token : QF_VALUE_tensor;
+    qf_node node =
+        x.id ? qf_pt2_emit_node(call, QF_OP_dynamic_quantize, (qf_value[]){x, bound}, 2, attributes, 2) : (qf_node){0};
+    if (!node.id) return (qf_value){0};
+    *out_scale = qf_node_result(qf_pt2_graph(call), node, 1);
+    return qf_node_result(qf_pt2_graph(call), node, 0);
+}
+
+/* `value` under the shape of the argument that it is written into. */
+static qf_value as_target(qf_pt2_call *call, const char *role, qf_value value) {
+    qf_value target = value_of(call, role);
+    if (!value.id || !target.id || qf_pt2_rank(call, target) > QF_MAX_RANK) return value;
+    return qf_pt2_view(call, value, qf_value_dims(qf_pt2_graph(call), target), qf_pt2_rank(call, target));
+}
+
 static qf_pt2_outcome map_dynamic_quantize(qf_pt2_call *call) {
     qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
     qf_value x = value_of(call, "x"), bound = value_of(call, "upper_bound");
     if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
     if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, scale_shape);
     bool token = qf_pt2_role_is(call, "granularity", "token");
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_pt2_defaults(call, QF_OP_dynamic_quantize, attributes);
-    attributes[QF_ATTR(dynamic_quantize, dtype)].integer = dtype;
-    attributes[QF_ATTR(dynamic_quantize, granularity)].integer = token ? QF_VALUE_token : QF_VALUE_tensor;
-    qf_node node = qf_pt2_emit_node(call, QF_OP_dynamic_quantize, (qf_value[]){x, bound}, 2, attributes, 2);
-    if (!node.id) return QF_PT2_FAILED;
-    qf_value y = qf_node_result(qf_pt2_graph(call), node, 0), scale = qf_node_result(qf_pt2_graph(call), node, 1);
+    qf_value scale = {0}, y = dynamic_quantize(call, x, bound, dtype, token, &scale);
     /* The kernel multiplies by the reciprocal, which rounds otherwise than the op's division. */
     if (!token && mode_of(call) == QF_VALUE_mul_recip) y = quantize(call, x, single_scale(call, scale), dtype, -1);
-    qf_value target = value_of(call, "scale_out");
-    if (target.id && qf_pt2_rank(call, target) <= QF_MAX_RANK)
-        scale = qf_pt2_view(call, scale, qf_value_dims(qf_pt2_graph(call), target), qf_pt2_rank(call, target));
-    return finish(call, give(call, "out", 0, y) && give(call, "scale_out", 1, scale));
+    return finish(call, give(call, "out", 0, y) && give(call, "scale_out", 1, as_target(call, "scale_out", scale)));
 }
 
 static qf_pt2_outcome map_scaled_product(qf_pt2_call *call) {
@@ -144,6 +155,52 @@ static qf_pt2_outcome map_add_norm(qf_pt2_call *call) {
     qf_value y = qf_node_result(qf_pt2_graph(call), node, 0), sum = qf_node_result(qf_pt2_graph(call), node, 1);
     const char *target = *qf_pt2_role(call, "out") ? "out" : "x";
     return finish(call, give(call, target, 0, y) && give(call, "residual", 1, sum));
+}
+
+/* The norm (of the sum with a residual), rounded to x's type, then quantised by each token's own scale. */
+static qf_pt2_outcome map_norm_dynamic(qf_pt2_call *call) {
+    qf_value x = value_of(call, "x"), residual = value_of(call, "residual"), bound = value_of(call, "upper_bound");
+    qf_value operands[] = {x, residual, value_of(call, "weight")}, plain[] = {x, operands[2]}, y, sum = {0},
+             scale = {0};
+    uint32_t rank = qf_pt2_rank(call, x);
+    qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
+    if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
+    if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
+    if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, scale_shape);
+    qf_op op = residual.id ? QF_OP_add_rms_norm : QF_OP_rms_norm;
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, op, attributes);
+    attributes[QF_ATTR(rms_norm, axis)].integer = rank - 1; /* both ops begin with these columns */
+    attributes[QF_ATTR(rms_norm, epsilon)].number = qf_pt2_number(call, qf_pt2_role(call, "epsilon"), 1e-6);
+    if (residual.id) {
+        qf_node node = qf_pt2_emit_node(call, op, operands, 3, attributes, 2);
+        if (!node.id) return QF_PT2_FAILED;
+        y = qf_node_result(qf_pt2_graph(call), node, 0);
+        sum = qf_node_result(qf_pt2_graph(call), node, 1);
+    } else {
+        y = qf_pt2_emit(call, op, plain, 2, attributes);
+    }
+    y = dynamic_quantize(call, y, bound, dtype, true, &scale);
+    bool good = give(call, "out", 0, y) && give(call, "scale_out", 1, as_target(call, "scale_out", scale));
+    return finish(call, good && (!residual.id || give(call, "residual", 2, sum)));
+}
+
+/* gelu of the first half of the last axis times the second. */
+static qf_pt2_outcome map_gelu_mul(qf_pt2_call *call) {
+    qf_value x = value_of(call, "x");
+    uint32_t rank = qf_pt2_rank(call, x);
+    qf_context *context = call->import->context;
+    if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
+    qf_dim whole = qf_pt2_dim_of(call, x, -1), half = qf_dim_divide_exactly(context, whole, qf_pt2_constant(call, 2));
+    if (!half.id) return qf_pt2_decline(call, "its last axis has no halves");
+    qf_value gate = qf_pt2_slice_axis(call, x, rank - 1, qf_pt2_constant(call, 0), half, 1);
+    qf_value up = qf_pt2_slice_axis(call, x, rank - 1, half, whole, 1);
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_pt2_defaults(call, QF_OP_gelu, attributes);
+    bool tanh_form = qf_pt2_role_is(call, "approximate", "tanh");
+    attributes[QF_ATTR(gelu, approximate)].integer = tanh_form ? QF_VALUE_tanh : QF_VALUE_erf;
+    gate = qf_pt2_emit(call, QF_OP_gelu, &gate, 1, attributes);
+    return finish(call, give(call, "out", 0, qf_pt2_binary(call, QF_OP_mul, gate, up)));
 }
 
 static qf_pt2_outcome map_silu(qf_pt2_call *call) {
@@ -230,6 +287,9 @@ static const qf_pt2_family families[] = {
     {"scaled_mm", map_scaled_product},
     {"rms_norm", map_norm},
     {"add_rms_norm", map_add_norm},
+    {"rms_norm_dynamic", map_norm_dynamic},
+    {"gelu_mul", map_gelu_mul},
+
     {"silu_mul", map_silu},
     {"rope", map_rope},
     {"attention", map_attention},

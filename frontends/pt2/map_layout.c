@@ -145,7 +145,10 @@ qf_pt2_outcome qf_pt2_map_transpose(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     uint32_t rank = qf_pt2_rank(call, x), a, b;
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
-    if (!axis_argument(call, "dim0", 0, rank, &a) || !axis_argument(call, "dim1", 1, rank, &b)) return QF_PT2_FAILED;
+    bool axes = call->row->argument == 1; /* how the arguments are named */
+    if (!axis_argument(call, axes ? "axis0" : "dim0", 0, rank, &a) ||
+        !axis_argument(call, axes ? "axis1" : "dim1", 1, rank, &b))
+        return QF_PT2_FAILED;
     return qf_pt2_done(call, qf_pt2_swap(call, x, a, b));
 }
 
@@ -351,6 +354,32 @@ qf_pt2_outcome qf_pt2_map_join(qf_pt2_call *call) {
     if (!axis_argument(call, "dim", 0, qf_pt2_rank(call, parts[0]) + fresh, &axis)) return QF_PT2_FAILED;
     for (uint32_t i = 0; fresh && i < count; i++) parts[i] = qf_pt2_unsqueeze(call, parts[i], axis);
     return qf_pt2_done(call, qf_pt2_concat(call, parts, count, axis));
+}
+
+/* x with its last `shift` slices along each axis moved to the front. */
+qf_pt2_outcome qf_pt2_map_roll(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self");
+    int64_t shifts[2 * QF_MAX_RANK], axes[2 * QF_MAX_RANK], length;
+    uint32_t count, axis_count, axis;
+    if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
+    if (!qf_pt2_ints(call, "shifts", shifts, QF_MAX_RANK, &count) ||
+        !qf_pt2_ints(call, "dims", axes, QF_MAX_RANK, &axis_count) || count != axis_count)
+        return qf_pt2_decline(call, "it flattens, or its shifts are not known");
+    for (uint32_t i = 0; i < count && x.id; i++) {
+        if (!qf_pt2_axis(call, axes[i], qf_pt2_rank(call, x), &axis)) return QF_PT2_FAILED;
+        qf_dim whole = qf_pt2_dim_of(call, x, (int32_t)axis), zero = qf_pt2_constant(call, 0);
+        if (!qf_dim_is_constant(call->import->context, whole, &length)) {
+            if (shifts[i] != 0) return qf_pt2_decline(call, "it rolls an axis of unknown size");
+            continue;
+        }
+        int64_t back = length ? ((shifts[i] % length) + length) % length : 0;
+        if (back == 0) continue;
+        qf_dim cut = qf_pt2_constant(call, length - back);
+        qf_value parts[] = {qf_pt2_slice_axis(call, x, axis, cut, whole, 1),
+                            qf_pt2_slice_axis(call, x, axis, zero, cut, 1)};
+        x = qf_pt2_concat(call, parts, 2, axis);
+    }
+    return qf_pt2_done(call, x);
 }
 
 /* --- repeats --- */

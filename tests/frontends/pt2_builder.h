@@ -18,7 +18,8 @@
  *   y 7[2,s0] = aten.add.Tensor self=%x other=2.0
  *   a 7[2], b 7[2] = op ...    several results; "-" for none
  *   output y
- * Arguments: %name, [%a,%b], [1,-1,$s], $s (symbolic integer), 3, 2.5, true, 'text, dtype:13, op:name, None. */
+ * Arguments: %name, [%a,%b], [None,%a], [1,-1,$s], $s (symbolic integer), 3, 2.5, true, 'text, dtype:13, op:name, None.
+ */
 typedef struct program {
     json_t *inputs, *outputs, *nodes, *values, *numbers, *input_specs, *output_specs, *config;
     struct {
@@ -78,13 +79,19 @@ static inline json_t *p_tensor(const char *name) {
 
 static inline json_t *p_list(const char *text) {
     json_t *items = json_array();
-    const char *kind = text[1] == '%' ? "as_tensors" : strchr(text, '$') ? "as_sym_ints" : "as_ints";
+    bool optional = strstr(text, "None") != NULL;
+    const char *kind = optional            ? "as_optional_tensors"
+                       : text[1] == '%'    ? "as_tensors"
+                       : strchr(text, '$') ? "as_sym_ints"
+                                           : "as_ints";
     for (const char *at = text + 1; *at && *at != ']';) {
         char word[64];
         size_t size = strcspn(at, ",]");
         (void)snprintf(word, sizeof word, "%.*s", (int)size, at);
         at += size + (at[size] == ',');
-        if (word[0] == '%')
+        if (optional)
+            (void)json_array_append_new(items, word[0] == '%' ? p_tensor(word + 1) : json_pack("{s:b}", "as_none", 1));
+        else if (word[0] == '%')
             (void)json_array_append_new(items, json_pack("{s:s}", "name", word + 1));
         else if (word[0] == '$')
             (void)json_array_append_new(items, json_pack("{s:s}", "as_name", word + 1));
@@ -106,7 +113,7 @@ static inline json_t *p_value(const char *text) {
     if (strcmp(text, "None") == 0) return json_pack("{s:b}", "as_none", 1);
     if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) return json_pack("{s:b}", "as_bool", text[0] == 't');
     if (strchr(text, '.')) return json_pack("{s:f}", "as_float", atof(text));
-    return json_pack("{s:i}", "as_int", atoi(text));
+    return json_pack("{s:I}", "as_int", (json_int_t)atoll(text));
 }
 
 static inline void p_source(program *p, const char *kind, const char *name, const char *meta) {
