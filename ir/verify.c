@@ -227,8 +227,7 @@ static bool check_given(qf_verify_call *call, qf_graph *record_in, const qf_type
 
 /* Inference that records nothing only reads, so a shallow copy stands for a graph that may not change. */
 static bool infer(qf_verify_call *call, qf_graph *record_in, qf_type *types) {
-    qf_graph copy;
-    if (!record_in && !call->reader) copy = *call->graph;
+    qf_graph copy = *call->graph;
     qf_infer_call infer = {.graph = record_in      ? record_in
                                     : call->reader ? call->reader
                                                    : &copy,

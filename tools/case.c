@@ -70,7 +70,7 @@ static const char *entry_fault(const char *key, const json_t *value) {
             return json_is_integer(value) && json_integer_value(value) >= 0 ? NULL : "a whole number of 0 or more";
     if (strcmp(key, "tolerance") == 0) return json_number_value(value) > 0 ? NULL : "a number above 0";
     if (strcmp(key, "compile_only") == 0) return json_is_boolean(value) ? NULL : "true or false";
-    if (strcmp(key, "reference") == 0) return json_is_string(value) ? NULL : "a text";
+    if (strcmp(key, "reference") == 0) return json_is_string(value) || json_is_null(value) ? NULL : "a text or null";
     return NULL;
 }
 

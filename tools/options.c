@@ -92,10 +92,9 @@ void tool_print_options(FILE *out, const char *command) {
     }
 }
 
-static bool fault(const char *format, const char *a, const char *b) {
-    (void)fprintf(stderr, "error: ");
-    (void)fprintf(stderr, format, a, b);
-    (void)fprintf(stderr, "; see `qfuse %s --help`\n", b);
+/* "error: <before>'<argument>'<after>; see ..." */
+static bool fault(const char *before, const char *argument, const char *after, const char *command) {
+    (void)fprintf(stderr, "error: %s'%s'%s; see `qfuse %s --help`\n", before, argument, after, command);
     return false;
 }
 
@@ -133,30 +132,30 @@ static bool set_option(tool_options *into, const struct option *option, const ch
     case OPTION_TEXT: *(const char **)(void *)field = value; return true;
     case OPTION_NUMBER:
         return read_number(value, (uint64_t *)(void *)field) ||
-               fault("expected a whole number, found '%s'", value, command);
+               fault("expected a whole number, found ", value, "", command);
     case OPTION_THREADS: {
         uint64_t *threads = (uint64_t *)(void *)field;
         return (read_number(value, threads) && *threads >= 1 && *threads <= 1024) ||
-               fault("expected a number of threads from 1 to 1024, found '%s'", value, command);
+               fault("expected a number of threads from 1 to 1024, found ", value, "", command);
     }
     case OPTION_TOLERANCE: {
         double tolerance = strtod(value, &end);
         *(double *)(void *)field = tolerance;
         return (*value && !*end && tolerance >= 0 && tolerance <= DBL_MAX) ||
-               fault("expected a tolerance of 0 or more, found '%s'", value, command);
+               fault("expected a tolerance of 0 or more, found ", value, "", command);
     }
     case OPTION_DIMS:
         *(const char **)(void *)field = value;
-        return well_formed_dims(value) || fault("expected sizes such as T=16,B=2, found '%s'", value, command);
+        return well_formed_dims(value) || fault("expected sizes such as T=16,B=2, found ", value, "", command);
     case OPTION_REVISION:
         *(const char **)(void *)field = value;
         return strcmp(value, "newest") == 0 || strcmp(value, "first") == 0 ||
-               fault("--onnx-revision: expected newest or first, found '%s'", value, command);
+               fault("--onnx-revision: expected newest or first, found ", value, "", command);
     case OPTION_PASS:
         *(const char **)(void *)field = value;
-        return is_pass(value) || fault("expected the name of a pass or all, found '%s'", value, command);
+        return is_pass(value) || fault("expected the name of a pass or all, found ", value, "", command);
     case OPTION_INPUTS:
-        if (into->input_count == QF_COUNT_OF(into->inputs)) return fault("more than 64 inputs at '%s'", value, command);
+        if (into->input_count == QF_COUNT_OF(into->inputs)) return fault("more than 64 inputs at ", value, "", command);
         into->inputs[into->input_count++] = value;
         return true;
     }
@@ -174,11 +173,11 @@ static bool read_option(qf_tool *tool, const tool_command *command, int count, c
     const char *name = arguments[*at] + (arguments[*at][1] == '-' ? 2 : 1);
     const char *equals = strchr(name, '=');
     const struct option *option = find(name, equals ? (size_t)(equals - name) : strlen(name), command->name);
-    if (!option) return fault("unknown option '%s'", arguments[*at], command->name);
+    if (!option) return fault("unknown option ", arguments[*at], "", command->name);
     const char *value = equals ? equals + 1 : NULL;
-    if (option->kind == OPTION_FLAG && value) return fault("'%s' takes no value", arguments[*at], command->name);
+    if (option->kind == OPTION_FLAG && value) return fault("", arguments[*at], " takes no value", command->name);
     if (option->kind != OPTION_FLAG && !value) {
-        if (*at + 1 >= count) return fault("'%s' needs a value", arguments[*at], command->name);
+        if (*at + 1 >= count) return fault("", arguments[*at], " needs a value", command->name);
         value = arguments[++*at];
     }
     return set_option(&tool->options, option, value, command->name);
@@ -191,7 +190,7 @@ bool tool_read_options(qf_tool *tool, const tool_command *command, int count, ch
             continue;
         }
         if (tool->options.file_count == QF_COUNT_OF(tool->options.files))
-            return fault("too many arguments at '%s'", arguments[i], command->name);
+            return fault("too many arguments at ", arguments[i], "", command->name);
         tool->options.files[tool->options.file_count++] = arguments[i];
     }
     return true;

@@ -10,7 +10,7 @@
 #include "patterns/instance.h"
 #include "tools/tensors.h"
 
-#define TRIALS 24
+#define TRIALS 24u
 
 /* One graph with its inputs and its run. */
 typedef struct side {

@@ -116,7 +116,7 @@ static bool bound_forward(qf_onnx_call *call, qf_dim bound, qf_dim size, qf_dim 
         *out = zero;
         return true;
     }
-    int64_t upper;
+    int64_t upper = 0;
     bool negative = constant ? value < 0 : qf_dim_upper_bound(context, &facts, bound, &upper) && upper < 0;
     if (!negative && !qf_dim_nonnegative(context, &facts, bound) && !assume_nonnegative(call, bound)) return false;
     if (negative) bound = qf_dim_add(context, size, bound);
