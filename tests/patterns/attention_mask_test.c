@@ -183,6 +183,44 @@ static void empty_rows_are_nan_unless_guarded(void **state) {
     bench_close(&b);
 }
 
+/* Core ATen's safe softmax: zeros where every logit of the row is -inf. */
+static void empty_rows_by_a_test_of_the_logits(void **state) {
+    (void)state;
+    const char *masked = SCORES NUMBER("f", "-inf") NUMBER("low", "-1e30")
+        NUMBER("z", "0.0") "  %l = where %m, %s, %f\n  %p0 = softmax %l {axis=3}\n  %e = equal %l, %f\n";
+    static const char *const good[] = {
+        "  %n = not %e\n  %i = cast %n {dtype=i32}\n  %r = reduce_max %i {axes=[3]}\n  %a = cast %r {dtype=i1}\n"
+        "  %t = not %a\n  %p = where %t, %z, %p0\n",
+        "  %n = not %e\n  %i = cast %n {dtype=i32}\n  %r = reduce_max %i {axes=[3]}\n  %a = cast %r {dtype=i1}\n"
+        "  %p = where %a, %p0, %z\n",
+        "  %i = cast %e {dtype=i32}\n  %r = reduce_min %i {axes=[3]}\n  %a = cast %r {dtype=i1}\n"
+        "  %p = where %a, %z, %p0\n",
+    };
+    /* any key masked; every key masked keeps p; another axis; another number */
+    static const char *const bad[] = {
+        "  %i = cast %e {dtype=i32}\n  %r = reduce_max %i {axes=[3]}\n  %a = cast %r {dtype=i1}\n"
+        "  %p = where %a, %z, %p0\n",
+        "  %i = cast %e {dtype=i32}\n  %r = reduce_min %i {axes=[3]}\n  %a = cast %r {dtype=i1}\n"
+        "  %p = where %a, %p0, %z\n",
+        "  %i = cast %e {dtype=i32}\n  %r = reduce_min %i {axes=[2]}\n  %a = cast %r {dtype=i1}\n"
+        "  %p = where %a, %z, %p0\n",
+        "  %e1 = equal %l, %low\n  %i = cast %e1 {dtype=i32}\n  %r = reduce_min %i {axes=[3]}\n"
+        "  %a = cast %r {dtype=i1}\n  %p = where %a, %z, %p0\n",
+    };
+    char body[2048];
+    for (size_t i = 0; i < QF_COUNT_OF(good); i++) {
+        bench b;
+        (void)snprintf(body, sizeof body, "%s%s%s", masked, good[i], VALUES);
+        raise_body(&b, QKV ", %m: i1[B, 1, T, S]", body);
+        assert_int_equal(INTEGER(&b, raised(&b), empty_row), QF_VALUE_zero);
+        bench_close(&b);
+    }
+    for (size_t i = 0; i < QF_COUNT_OF(bad); i++) {
+        (void)snprintf(body, sizeof body, "%s%s%s", masked, bad[i], VALUES);
+        expect_reason(QKV ", %m: i1[B, 1, T, S]", body, QF_REASON_roles);
+    }
+}
+
 static void fault_66_frozen_masks_follow_their_guard(void **state) {
     (void)state;
     const char *inputs = "%q: f32[B, 4, 16, 8], %k: f32[B, 4, 16, 8], %v: f32[B, 4, 16, 6]";
@@ -227,6 +265,7 @@ int main(void) {
         cmocka_unit_test(fault_72_a_window_stays_a_window),
         cmocka_unit_test(fault_71_finite_fills_mask_only_safe_rows),
         cmocka_unit_test(empty_rows_are_nan_unless_guarded),
+        cmocka_unit_test(empty_rows_by_a_test_of_the_logits),
         cmocka_unit_test(constant_masks_are_fitted),
         cmocka_unit_test(fault_66_frozen_masks_follow_their_guard),
     };
