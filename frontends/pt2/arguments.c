@@ -60,14 +60,11 @@ qf_value qf_pt2_in(qf_pt2_call *call, const char *name) {
     return tensor ? qf_pt2_read(call, tensor) : (qf_value){0};
 }
 
-bool qf_pt2_tensors(qf_pt2_call *call, const char *name, uint32_t **out, uint32_t *out_count) {
-    const char *kind;
-    const json_t *list = argument_of(call, name, &kind);
-    if (!list || !json_is_array(list)) return false;
+static bool read_list(qf_pt2_call *call, const json_t *list, uint32_t **out, uint32_t *out_count) {
     size_t count = json_array_size(list);
-    if (count > QF_PT2_MAX_ARGUMENTS) {
+    if (count > QF_PT2_MAX_ITEMS) {
         (void)qf_pt2_fault(call, QF_ERROR_LIMIT, "%s: a list of %zu tensors; the limit is %d", call->target, count,
-                           QF_PT2_MAX_ARGUMENTS);
+                           QF_PT2_MAX_ITEMS);
         return false;
     }
     *out = QF_ARENA_NEW(&call->import->scratch, uint32_t, count + 1);
@@ -76,6 +73,25 @@ bool qf_pt2_tensors(qf_pt2_call *call, const char *name, uint32_t **out, uint32_
     for (size_t i = 0; good && i < count; i++) good = tensor_item(call, json_array_get(list, i), &(*out)[i]);
     if (!good) call->import->failed = true;
     return good;
+}
+
+bool qf_pt2_tensors(qf_pt2_call *call, const char *name, uint32_t **out, uint32_t *out_count) {
+    const char *kind;
+    const json_t *list = argument_of(call, name, &kind);
+    return json_is_array(list) && read_list(call, list, out, out_count);
+}
+
+bool qf_pt2_tensors_of(qf_pt2_call *call, const json_t *argument, uint32_t **out, uint32_t *out_count) {
+    const char *kind;
+    const json_t *value = qf_pt2_union(qf_pt2_get(argument, "arg"), &kind);
+    *out_count = 0;
+    if (!value) return true;
+    if (strcmp(kind, "as_tensors") == 0 || strcmp(kind, "as_optional_tensors") == 0)
+        return read_list(call, value, out, out_count);
+    if (strcmp(kind, "as_tensor") != 0 && strcmp(kind, "as_optional_tensor") != 0) return true;
+    *out = QF_ARENA_NEW(&call->import->scratch, uint32_t, 1);
+    *out_count = 1;
+    return *out && tensor_item(call, value, *out);
 }
 
 /* --- numbers --- */

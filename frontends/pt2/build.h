@@ -30,6 +30,8 @@ bool qf_pt2_dims(qf_pt2_call *call, const char *name, qf_dim *out, uint32_t limi
 bool qf_pt2_ints(qf_pt2_call *call, const char *name, int64_t *out, uint32_t limit, uint32_t *out_count);
 /* A list of tensors, in scratch memory; 0 for None. False: absent, or a failure. */
 bool qf_pt2_tensors(qf_pt2_call *call, const char *name, uint32_t **out, uint32_t *out_count);
+/* The tensors of one argument of the node, {"arg": ...}: none, one or a list. False after a failure. */
+bool qf_pt2_tensors_of(qf_pt2_call *call, const json_t *argument, uint32_t **out, uint32_t *out_count);
 /* The dtype of a scalar type argument. False: given, but unknown to QFuse. */
 bool qf_pt2_dtype_argument(const qf_pt2_call *call, const char *name, qf_dtype otherwise, qf_dtype *out);
 

@@ -137,6 +137,8 @@ static bool read_overrides(qf_pt2_call *call, const uint32_t *bases, uint32_t ba
 }
 
 static qf_pt2_outcome functionalised(qf_pt2_call *call) {
+    if (json_array_size(call->arguments) > QF_PT2_MAX_ARGUMENTS)
+        return qf_pt2_decline(call, "it has more arguments than any operator of the tables");
     qf_pt2_import *import = call->import;
     const char *target = qf_pt2_text(qf_pt2_get(qf_pt2_get(json_array_get(call->arguments, 0), "arg"), "as_operator"));
     if (strncmp(target, "torch.ops.", 10) == 0) target += 10;

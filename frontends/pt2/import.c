@@ -15,14 +15,44 @@ static qf_status program_fault(qf_pt2_import *import, qf_status status, const ch
 }
 
 /* --- the document --- */
-static const qf_pt2_entry *find_program(const qf_pt2_archive *archive) {
-    static const char tail[] = "models/model.json";
-    for (uint32_t i = 1; i < archive->entry_count; i++) {
-        size_t size = strlen(archive->entries[i].name);
-        if (size >= sizeof tail - 1 && strcmp(archive->entries[i].name + size - sizeof tail + 1, tail) == 0)
-            return &archive->entries[i];
+/* "<folder>/models/<name>.json": the folder with its slash, and the name. False: another entry. */
+static bool split_program_name(const char *entry, qf_text *out_folder, qf_text *out_name) {
+    static const char models[] = "models/", tail[] = ".json";
+    const char *slash = strrchr(entry, '/');
+    size_t size = strlen(entry), folder = slash ? (size_t)(slash - entry) + 1 : 0;
+    if (folder < sizeof models - 1 || size < folder + sizeof tail || strcmp(entry + size - sizeof tail + 1, tail) != 0)
+        return false;
+    const char *at = entry + folder - (sizeof models - 1);
+    if (memcmp(at, models, sizeof models - 1) != 0 || (at > entry && at[-1] != '/')) return false;
+    *out_folder = (qf_text){entry, (size_t)(at - entry)};
+    *out_name = (qf_text){entry + folder, size - folder - (sizeof tail - 1)};
+    return true;
+}
+
+static const char *copy_text(qf_pt2_import *import, qf_text text) {
+    char *copy = qf_arena_allocate(&import->scratch, text.size + 1);
+    if (copy) memcpy(copy, text.data, text.size);
+    return copy;
+}
+
+/* The program called "model", else the first one. NULL: none, or memory ran out. */
+static const qf_pt2_entry *find_program(qf_pt2_import *import) {
+    const qf_pt2_entry *found = NULL;
+    qf_text folder, name, first_folder = {0}, first_name = {0};
+    for (uint32_t i = 1; i < import->archive.entry_count; i++) {
+        const qf_pt2_entry *entry = &import->archive.entries[i];
+        if (!split_program_name(entry->name, &folder, &name)) continue;
+        bool usual = qf_text_is(name, "model");
+        if (found && !usual) continue;
+        found = entry;
+        first_folder = folder;
+        first_name = name;
+        if (usual) break;
     }
-    return NULL;
+    if (!found) return NULL;
+    import->folder = copy_text(import, first_folder);
+    import->model = copy_text(import, first_name);
+    return import->folder && import->model ? found : NULL;
 }
 
 static qf_status check_version(qf_pt2_import *import) {
@@ -38,26 +68,23 @@ static qf_status check_version(qf_pt2_import *import) {
     return QF_OK;
 }
 
-static bool is_big_endian(qf_pt2_import *import, const qf_pt2_entry *program) {
+static bool is_big_endian(qf_pt2_import *import) {
     char path[1024];
-    int prefix = (int)(strlen(program->name) - strlen("models/model.json"));
-    if (prefix > 900) return false;
-    (void)snprintf(path, sizeof path, "%.*sbyteorder", prefix, program->name);
+    (void)snprintf(path, sizeof path, "%.900sbyteorder", import->folder);
     const qf_pt2_entry *entry = qf_pt2_archive_find(&import->archive, path);
     const uint8_t *data;
-    if (!entry || entry->size != 3 ||
-        qf_pt2_archive_read(&import->archive, entry, 16, &import->scratch, &data) != QF_OK)
-        return false;
-    return memcmp(data, "big", 3) == 0;
+    return entry && entry->size == 3 &&
+           qf_pt2_archive_read(&import->archive, entry, 16, &import->scratch, &data) == QF_OK &&
+           memcmp(data, "big", 3) == 0;
 }
 
 static qf_status read_program(qf_pt2_import *import) {
-    const qf_pt2_entry *entry = find_program(&import->archive);
+    const qf_pt2_entry *entry = find_program(import);
     if (!entry)
         return program_fault(
             import, QF_ERROR_PARSE,
-            "the archive has no models/model.json: expected what torch.export.save writes since torch 2.8");
-    if (is_big_endian(import, entry)) return program_fault(import, QF_ERROR_UNSUPPORTED, "its weights are big-endian");
+            "the archive has no models/*.json: expected what torch.export.save writes since torch 2.8");
+    if (is_big_endian(import)) return program_fault(import, QF_ERROR_UNSUPPORTED, "its weights are big-endian");
     const uint8_t *data;
     qf_status status = qf_pt2_archive_read(&import->archive, entry, import->options.max_json, &import->scratch, &data);
     if (status != QF_OK) return status;

@@ -11,8 +11,10 @@
 #include "ir/graph.h"
 #include "ir/infer.h"
 
-/* Arguments of a node and elements of a list in one; more are refused. */
-#define QF_PT2_MAX_ARGUMENTS       4096
+/* Arguments of an operator that has a mapping: they are searched by name. More are refused. */
+#define QF_PT2_MAX_ARGUMENTS       256
+/* Arguments of other nodes, results of a node, elements of a list in an argument. */
+#define QF_PT2_MAX_ITEMS           65536
 /* Subgraphs inside subgraphs. */
 #define QF_PT2_MAX_SUBGRAPHS       16
 /* Float tensors of at most this many bytes are written into the graph; larger ones become parameters. */
@@ -97,10 +99,11 @@ typedef struct qf_pt2_import {
     qf_pt2_import_options options;
     qf_pt2_storage *storage; /* adopted by the graph */
     qf_pt2_archive archive;
-    const char *name;       /* what messages call the archive */
-    json_t *program;        /* models/model.json */
-    json_t *configs[2];     /* of weights and constants */
-    qf_pt2_weight *weights; /* from 1 */
+    const char *folder, *model; /* of the program in the archive: "model/", "model" */
+    const char *name;           /* what messages call the archive */
+    json_t *program;            /* models/model.json */
+    json_t *configs[2];         /* of weights and constants */
+    qf_pt2_weight *weights;     /* from 1 */
     uint32_t weight_count, weight_capacity;
     qf_pt2_source *sources;
     uint32_t source_count;

@@ -65,7 +65,7 @@ static uint32_t count_outputs(const json_t *outputs) {
         const json_t *value = qf_pt2_union(json_array_get(outputs, i), &kind);
         count += json_is_array(value) ? json_array_size(value) : 1;
     }
-    return count > QF_PT2_MAX_ARGUMENTS ? UINT32_MAX : (uint32_t)count;
+    return count > QF_PT2_MAX_ITEMS ? UINT32_MAX : (uint32_t)count;
 }
 
 static const char *output_name(const json_t *value) {
@@ -206,6 +206,8 @@ static qf_pt2_outcome write_in_place(qf_pt2_call *call) {
 }
 
 static qf_pt2_outcome map_node(qf_pt2_call *call) {
+    if (json_array_size(call->arguments) > QF_PT2_MAX_ARGUMENTS)
+        return qf_pt2_decline(call, "it has more arguments than any operator of the tables");
     call->row = find_row(call->import, call->target);
     bool in_place = false;
     if (!call->row) {
@@ -247,9 +249,9 @@ static qf_status import_node(qf_pt2_import *import, const qf_pt2_scope *scope, c
                         .target = short_target(target),
                         .arguments = qf_pt2_get(node, "inputs"),
                         .where = import->name};
-    if (!*target || !json_is_array(call.arguments) || json_array_size(call.arguments) > QF_PT2_MAX_ARGUMENTS) {
+    if (!*target || !json_is_array(call.arguments) || json_array_size(call.arguments) > QF_PT2_MAX_ITEMS) {
         (void)qf_pt2_fault(&call, QF_ERROR_PARSE, "a node without a target, or without a list of at most %d inputs",
-                           QF_PT2_MAX_ARGUMENTS);
+                           QF_PT2_MAX_ITEMS);
         return QF_ERROR_PARSE;
     }
     if (++import->node_count > import->options.max_nodes) {
@@ -259,7 +261,7 @@ static qf_status import_node(qf_pt2_import *import, const qf_pt2_scope *scope, c
     }
     if (!read_outputs(&call)) {
         (void)qf_pt2_fault(&call, QF_ERROR_LIMIT, "%s has more than %d outputs, or memory ran out", target,
-                           QF_PT2_MAX_ARGUMENTS);
+                           QF_PT2_MAX_ITEMS);
         return QF_ERROR_LIMIT;
     }
     if (!locate(&call, public_target(&call, target))) return QF_ERROR_OUT_OF_MEMORY;

@@ -19,24 +19,10 @@ static const qf_pt2_weight *find_weight(const qf_pt2_import *import, const char 
     return id ? &import->weights[id] : NULL;
 }
 
-/* The folder of the archive's contents: what stands before "models/model.json". */
-static const char *prefix_of(qf_pt2_import *import) {
-    static const char tail[] = "models/model.json";
-    for (uint32_t i = 1; i < import->archive.entry_count; i++) {
-        const char *name = import->archive.entries[i].name;
-        size_t size = strlen(name);
-        if (size < sizeof tail - 1 || strcmp(name + size - sizeof tail + 1, tail) != 0) continue;
-        char *prefix = qf_arena_copy(&import->scratch, name, size - sizeof tail + 2);
-        if (prefix) prefix[size - sizeof tail + 1] = '\0';
-        return prefix;
-    }
-    return "";
-}
-
 static qf_status add_config(qf_pt2_import *import, uint32_t which, const char *folder, const char *file) {
     qf_context *context = import->context;
     char path[1024];
-    (void)snprintf(path, sizeof path, "%.800s%.100s", folder, file);
+    (void)snprintf(path, sizeof path, "%.700s%.200s%.50s", folder, import->model, file);
     const qf_pt2_entry *entry = qf_pt2_archive_find(&import->archive, path);
     if (!entry) return QF_OK; /* a program without any */
     const uint8_t *data;
@@ -59,15 +45,13 @@ static qf_status add_config(qf_pt2_import *import, uint32_t which, const char *f
 
 qf_status qf_pt2_index_weights(qf_pt2_import *import) {
     static const char *const folders[] = {"data/weights/", "data/constants/"};
-    static const char *const files[] = {"model_weights_config.json", "model_constants_config.json"};
-    const char *prefix = prefix_of(import);
-    if (!prefix) return QF_ERROR_OUT_OF_MEMORY;
+    static const char *const files[] = {"_weights_config.json", "_constants_config.json"};
     qf_status status = QF_OK;
     for (uint32_t i = 0; status == QF_OK && i < 2; i++) {
-        size_t size = strlen(prefix) + strlen(folders[i]) + 1;
+        size_t size = strlen(import->folder) + strlen(folders[i]) + 1;
         char *folder = qf_arena_allocate(&import->scratch, size);
         if (!folder) return QF_ERROR_OUT_OF_MEMORY;
-        (void)snprintf(folder, size, "%s%s", prefix, folders[i]);
+        (void)snprintf(folder, size, "%s%s", import->folder, folders[i]);
         status = add_config(import, i, folder, files[i]);
     }
     return status;
