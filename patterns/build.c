@@ -59,14 +59,20 @@ static qf_value join(qf_emitter *emitter, qf_op op, qf_value a, qf_value b) {
     return qf_emit_binary(emitter, op, a, b, dims, 4);
 }
 
-/* where(condition, 0, fill) in f32, sides exchanged unless the condition keeps. */
-static qf_value condition_as_bias(qf_emitter *emitter, const qf_bias_term *bias, qf_value condition) {
+/* where(condition, inner, fill) in f32, sides exchanged unless the condition keeps; inner 0 without a value. */
+static qf_value select_over(qf_emitter *emitter, const qf_bias_term *bias, qf_value condition, qf_value inner) {
     qf_graph *graph = emitter->graph;
-    if (!condition.id) return condition;
-    qf_value zero = qf_emit_scalar(emitter, QF_F32, 0.0), fill = qf_emit_scalar(emitter, QF_F32, bias->fill);
-    if (!zero.id || !fill.id) return (qf_value){0};
-    qf_value operands[3] = {condition, bias->keep_if_true ? zero : fill, bias->keep_if_true ? fill : zero};
-    qf_type type = qf_type_with_dtype(graph->context, qf_value_type(graph, condition), QF_F32);
+    qf_dim dims[4];
+    inner = inner.id ? qf_emit_cast(emitter, inner, QF_F32) : qf_emit_scalar(emitter, QF_F32, 0.0);
+    qf_value fill = qf_emit_scalar(emitter, QF_F32, bias->fill);
+    if (!condition.id || !inner.id || !fill.id) return (qf_value){0};
+    bool spreads = qf_value_rank(graph, inner) == 4;
+    for (uint32_t i = 0; i < 4; i++) {
+        dims[i] = qf_value_dims(graph, condition)[i];
+        if (spreads && is_one(graph, dims[i])) dims[i] = qf_value_dims(graph, inner)[i];
+    }
+    qf_value operands[3] = {condition, bias->keep_if_true ? inner : fill, bias->keep_if_true ? fill : inner};
+    qf_type type = qf_type_tensor(graph->context, QF_F32, dims, 4);
     qf_node_spec spec = {.op = QF_OP_where,
                          .operands = operands,
                          .operand_count = 3,
@@ -77,28 +83,38 @@ static qf_value condition_as_bias(qf_emitter *emitter, const qf_bias_term *bias,
     return node.id ? qf_node_result(graph, node, 0) : (qf_value){0};
 }
 
-static qf_value one_bias(qf_emitter *emitter, const qf_bias_term *bias, const qf_axes *scores) {
+static qf_value add_over(qf_emitter *emitter, const qf_bias_term *bias, qf_value value, qf_value inner) {
     qf_graph *graph = emitter->graph;
-    qf_value value = qf_arrange(emitter, bias->value, &bias->axes, scores, false);
-    if (bias->is_condition) return condition_as_bias(emitter, bias, value);
-    if (!value.id || bias->factor == 1.0) return value;
-    return qf_emit_binary(emitter, QF_OP_mul, value,
-                          qf_emit_scalar(emitter, qf_value_dtype(graph, value), bias->factor),
-                          qf_value_dims(graph, value), 4);
+    if (value.id && bias->factor != 1.0)
+        value = qf_emit_binary(emitter, QF_OP_mul, value,
+                               qf_emit_scalar(emitter, qf_value_dtype(graph, value), bias->factor),
+                               qf_value_dims(graph, value), 4);
+    if (!value.id || !inner.id) return value;
+    if (qf_value_dtype(graph, value) != qf_value_dtype(graph, inner)) {
+        value = qf_emit_cast(emitter, value, QF_F32);
+        inner = qf_emit_cast(emitter, inner, QF_F32);
+    }
+    return join(emitter, QF_OP_add, inner, value);
+}
+
+/* The innermost bias first, as a select replaces what is under it; those of one depth in their order. */
+static void order_biases(const qf_masks *masks, const qf_bias_term **out) {
+    for (uint32_t i = 0; i < masks->bias_count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && out[at - 1]->depth < masks->biases[i].depth; at--) out[at] = out[at - 1];
+        out[at] = &masks->biases[i];
+    }
 }
 
 /* False on failure; *out 0 without biases. */
 bool qf_build_bias(qf_candidate *c, qf_emitter *emitter, const qf_axes *scores, qf_value *out) {
-    qf_graph *graph = emitter->graph;
+    const qf_bias_term *ordered[QF_MAX_MASK_TERMS];
+    order_biases(&c->masks, ordered);
     *out = (qf_value){0};
     for (uint32_t i = 0; i < c->masks.bias_count; i++) {
-        qf_value value = one_bias(emitter, &c->masks.biases[i], scores);
-        if (!value.id) return false;
-        if (out->id && qf_value_dtype(graph, value) != qf_value_dtype(graph, *out)) {
-            value = qf_emit_cast(emitter, value, QF_F32);
-            *out = qf_emit_cast(emitter, *out, QF_F32);
-        }
-        *out = out->id ? join(emitter, QF_OP_add, *out, value) : value;
+        const qf_bias_term *bias = ordered[i];
+        qf_value value = qf_arrange(emitter, bias->value, &bias->axes, scores, false);
+        *out = bias->is_condition ? select_over(emitter, bias, value, *out) : add_over(emitter, bias, value, *out);
         if (!out->id) return false;
     }
     return true;

@@ -6,12 +6,14 @@
 #include <math.h>
 
 #define MAX_FLATTEN_DEPTH 6
+#define SWALLOWING_FILL   (-1e30)
 
 /* --- entries --- */
 
 static bool append(qf_masks *masks, const qf_mask_entry *entry) {
     if (masks->entry_count == QF_MAX_MASK_TERMS) return false;
-    masks->entries[masks->entry_count++] = *entry;
+    masks->entries[masks->entry_count] = *entry;
+    masks->entries[masks->entry_count++].depth = masks->depth;
     return true;
 }
 
@@ -104,6 +106,7 @@ qf_reason qf_masks_add_form(qf_labelling *labels, const qf_score_form *form, qf_
         const struct qf_score_select *select = &form->selects[i];
         qf_abstract fill;
         *out_node = select->node;
+        masks->depth = select->depth;
         qf_mask_evaluate(labels, select->fill, &select->fill_axes, &fill);
         if (fill.kind != QF_ABSTRACT_NUMBER || !(fill.number * select->factor <= QF_MASKING_FILL))
             return QF_REASON_fill_not_masking;
@@ -114,6 +117,7 @@ qf_reason qf_masks_add_form(qf_labelling *labels, const qf_score_form *form, qf_
     for (uint32_t i = 0; i < form->addend_count; i++) {
         const struct qf_score_addend *addend = &form->addends[i];
         *out_node = addend->node;
+        masks->depth = addend->depth;
         if (!qf_masks_add_addend(labels, addend->value, &addend->axes, addend->factor, masks))
             return QF_REASON_score_op;
     }
@@ -272,18 +276,33 @@ static bool add_term(qf_masks *masks, qf_value value, const qf_axes *axes, bool 
     return true;
 }
 
-/* The entry as a finite addend, as the graph has it. A select's finite fill replaces scores; added to them it must
- * swallow them. */
+/* A select's finite fill replaces scores; added to them it must swallow them. Larger fills stay larger, equal ones
+ * equal. (Beside an addend of the same size, -1e4 twice, a row that both hide entirely reads only what the addend
+ * hides.) */
+static void swallow_scores(qf_masks *masks) {
+    double fills[QF_MAX_MASK_TERMS];
+    for (uint32_t i = 0; i < masks->bias_count; i++) {
+        uint32_t rank = 1;
+        fills[i] = masks->biases[i].fill;
+        if (!masks->biases[i].is_condition || fills[i] <= SWALLOWING_FILL) continue;
+        for (uint32_t j = 0; j < masks->bias_count; j++)
+            rank += masks->biases[j].is_condition && masks->biases[j].fill > masks->biases[i].fill;
+        fills[i] = rank * SWALLOWING_FILL;
+    }
+    for (uint32_t i = 0; i < masks->bias_count; i++) masks->biases[i].fill = fills[i];
+}
+
+/* The entry as a finite addend, as the graph has it. */
 static bool keep_as_bias(qf_labelling *labels, const qf_roles *roles, qf_mask_entry *entry, qf_masks *masks) {
     if (masks->bias_count == QF_MAX_MASK_TERMS || !qf_labelling_resolve_all(labels, &entry->axes) ||
         !usable_labels(roles, &entry->axes))
         return false;
     qf_bias_term *bias = &masks->biases[masks->bias_count++];
-    *bias = (qf_bias_term){.value = entry->value, .axes = entry->axes, .factor = entry->factor};
+    *bias = (qf_bias_term){.value = entry->value, .axes = entry->axes, .factor = entry->factor, .depth = entry->depth};
     if (entry->select) {
         bias->is_condition = true;
         bias->keep_if_true = entry->keep_if_true;
-        bias->fill = entry->fill > -1e30 ? -1e30 : entry->fill;
+        bias->fill = entry->fill;
     }
     return true;
 }
@@ -313,6 +332,15 @@ static void set_limit(const positions *p, const qf_clause *clause, qf_masks *mas
 
 static bool is_soft(const qf_mask_entry *entry) {
     return entry->masks && isfinite(entry->fill);
+}
+
+/* An infinite mask under a select with a finite fill: what both hide has the finite one. */
+static bool is_overruled(const qf_masks *masks, const qf_mask_entry *entry) {
+    for (uint32_t i = 0; i < masks->entry_count; i++) {
+        const qf_mask_entry *other = &masks->entries[i];
+        if (other->select && is_soft(other) && other->depth < entry->depth) return true;
+    }
+    return false;
 }
 
 /* The alignment in which more clauses are limits; bottom_right where it does not matter. */
@@ -371,10 +399,11 @@ qf_reason qf_masks_classify(qf_labelling *labels, const qf_roles *roles, bool po
     for (uint32_t i = 0; i < masks->entry_count; i++) {
         qf_mask_entry *entry = &masks->entries[i];
         if (says_nothing(labels, entry)) continue;
-        bool as_bias = !entry->masks || (is_soft(entry) && !masks->rows_keep_a_key);
+        bool as_bias = !entry->masks || (!masks->rows_keep_a_key && (is_soft(entry) || is_overruled(masks, entry)));
         if (as_bias ? !keep_as_bias(labels, roles, entry, masks) : !place_entry(&p, positional, entry, masks))
             return QF_REASON_score_op;
     }
+    swallow_scores(masks);
     masks->causal = masks->window_right == 0;
     if (masks->causal) masks->window_right = -1;
     return QF_REASON_none;

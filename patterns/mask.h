@@ -29,6 +29,7 @@ typedef struct qf_mask_entry {
     double factor;     /* of an addend */
     bool keep_if_true; /* select */
     bool finite;       /* an addend without infinities, provably */
+    uint32_t depth;    /* what stands further out has a smaller one */
 } qf_mask_entry;
 
 typedef struct qf_mask_term {
@@ -43,11 +44,13 @@ typedef struct qf_bias_term {
     double factor;
     bool is_condition, keep_if_true;
     double fill;
+    uint32_t depth;
 } qf_bias_term;
 
 typedef struct qf_masks {
     qf_mask_entry entries[QF_MAX_MASK_TERMS];
     uint32_t entry_count;
+    uint32_t depth;    /* of entries that are added now */
     bool other_limits; /* keys are hidden by what is no entry: a length, a causal attribute */
     /* results of qf_masks_classify */
     bool causal, top_left;

@@ -184,7 +184,9 @@ static bool collect(const qf_score_step *innermost, steps *out) {
 }
 
 static void add_addend(qf_score_form *form, const qf_score_step *step, double factor) {
+    uint32_t depth = form->addend_count + form->select_count;
     struct qf_score_addend *addend = &form->addends[form->addend_count++];
+    addend->depth = depth;
     addend->value = step->value;
     addend->axes = step->axes;
     addend->factor = step->number * factor;
@@ -192,7 +194,9 @@ static void add_addend(qf_score_form *form, const qf_score_step *step, double fa
 }
 
 static void add_select(qf_score_form *form, const qf_score_step *step, double factor) {
+    uint32_t depth = form->addend_count + form->select_count;
     struct qf_score_select *select = &form->selects[form->select_count++];
+    select->depth = depth;
     select->condition = step->value;
     select->axes = step->axes;
     select->fill = step->fill;

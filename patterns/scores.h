@@ -62,6 +62,7 @@ typedef struct qf_score_form {
         qf_value value;
         qf_axes axes;
         double factor;
+        uint32_t depth; /* addends and selects further out have smaller ones */
         qf_node node;
     } addends[QF_MAX_SCORE_STEPS];
     struct qf_score_select {
@@ -69,6 +70,7 @@ typedef struct qf_score_form {
         qf_axes axes, fill_axes;
         bool score_if_true;
         double factor; /* of the fill */
+        uint32_t depth;
         qf_node node;
     } selects[QF_MAX_SCORE_STEPS];
     /* Tensors that multiply (or divide) the product itself, under every addend. */

@@ -100,6 +100,21 @@ static const spelling spellings[] = {
     {"tensor_scale", QKV ", %w: f32[4, 1, 1], %x: f32[]",
      SCORES "  %s1 = mul %w, %s\n  %l = div %s1, %x\n" SOFTMAX VALUES, 1e-5},
     {"negative_scale", QKV, SCORES NUMBER("c", "-0.125") "  %l = mul %s, %c\n" SOFTMAX VALUES, 1e-6},
+    /* Rows that both masks hide entirely read the keys whose fill is the largest. */
+    {"two_finite_selects", QKV ", %m: i1[B, 1, 1, S], %n: i1[B, 1, T, S]",
+     SCORES NUMBER("low", "-3.4e38") "  %a = where %m, %s, %low\n  %l = where %n, %a, %low\n" SOFTMAX VALUES, 1e-6},
+    {"two_fills", QKV ", %m: i1[B, 1, 1, S], %n: i1[B, 1, T, S]",
+     SCORES NUMBER("low", "-3.4e38")
+         NUMBER("less", "-1e4") "  %a = where %m, %s, %low\n  %l = where %n, %a, %less\n" SOFTMAX VALUES,
+     1e-6},
+    {"finite_select_over_infinite", QKV ", %m: i1[B, 1, 1, S], %n: i1[B, 1, T, S]",
+     SCORES NUMBER("low", "-3.4e38")
+         NUMBER("none", "-inf") "  %a = where %m, %s, %none\n  %l = where %n, %a, %low\n" SOFTMAX VALUES,
+     1e-6},
+    {"finite_select_over_addend", QKV ", %m: i1[B, 1, 1, S], %n: i1[B, 1, T, S]",
+     SCORES NUMBER("low", "-3.4e38") NUMBER("zero", "0.0") "  %f = where %m, %zero, %low\n  %a = add %s, %f\n"
+                                                           "  %l = where %n, %a, %low\n" SOFTMAX VALUES,
+     1e-6},
     {"softcap", QKV,
      SCORES NUMBER("c", "0.25") NUMBER("h", "3.0") "  %s1 = mul %s, %c\n  %s2 = div %s1, %h\n  %s3 = tanh %s2\n"
                                                    "  %l = mul %h, %s3\n" SOFTMAX VALUES,
