@@ -1,5 +1,5 @@
 /* Owns: exact conversions between element types: one element, and arrays.
- * Does not own: scales and quantisation (kernels/cpu/quantise.h), the table of types (qfuse/dtype.h).
+ * Does not own: scales and quantisation (kernels/cpu/quantise.c), the table of types (qfuse/dtype.h).
  * Next: convert.c. */
 #ifndef QF_BASE_CONVERT_H
 #define QF_BASE_CONVERT_H

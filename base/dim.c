@@ -259,6 +259,25 @@ qf_dim qf_dim_fresh(qf_context *context, const char *prefix) {
 
 /* --- ring operations --- */
 
+/* The product; UINT32_MAX after a failure, which is recorded. */
+static uint32_t monomial_multiply(qf_context *context, uint32_t a, uint32_t b) {
+    if (!a) return b;
+    if (!b) return a;
+    const dim_monomial *left = dim_monomial_at(context, a), *right = dim_monomial_at(context, b);
+    if (left->count + right->count > DIM_MAX_DEGREE) {
+        (void)dim_limit(context);
+        return UINT32_MAX;
+    }
+    qf_dim_symbol symbols[DIM_MAX_DEGREE];
+    uint32_t count = 0, i = 0, j = 0;
+    while (i < left->count || j < right->count) {
+        bool take_left =
+            j == right->count || (i < left->count && symbol_compare(context, left->symbols[i], right->symbols[j]) <= 0);
+        symbols[count++] = take_left ? left->symbols[i++] : right->symbols[j++];
+    }
+    return monomial_intern(context, symbols, count);
+}
+
 /* out = a + scale * monomial * b. False on overflow or too many terms; out is neither a nor b. */
 static bool sum_add(qf_context *context, dim_sum *out, const dim_term *a, uint32_t a_count, const dim_term *b,
                     uint32_t b_count, dim_term scale) {
@@ -268,7 +287,7 @@ static bool sum_add(qf_context *context, dim_sum *out, const dim_term *a, uint32
     out->count = 0;
     while (i < a_count || j < b_count) {
         if (!have && j < b_count) {
-            scaled.monomial = dim_monomial_multiply(context, scale.monomial, b[j].monomial);
+            scaled.monomial = monomial_multiply(context, scale.monomial, b[j].monomial);
             if (scaled.monomial == UINT32_MAX) return false;
             if (__builtin_mul_overflow(scale.coefficient, b[j].coefficient, &scaled.coefficient)) return false;
             have = true;
@@ -286,24 +305,6 @@ static bool sum_add(qf_context *context, dim_sum *out, const dim_term *a, uint32
         out->terms[out->count++] = term;
     }
     return true;
-}
-
-uint32_t dim_monomial_multiply(qf_context *context, uint32_t a, uint32_t b) {
-    if (!a) return b;
-    if (!b) return a;
-    const dim_monomial *left = dim_monomial_at(context, a), *right = dim_monomial_at(context, b);
-    if (left->count + right->count > DIM_MAX_DEGREE) {
-        (void)dim_limit(context);
-        return UINT32_MAX;
-    }
-    qf_dim_symbol symbols[DIM_MAX_DEGREE];
-    uint32_t count = 0, i = 0, j = 0;
-    while (i < left->count || j < right->count) {
-        bool take_left =
-            j == right->count || (i < left->count && symbol_compare(context, left->symbols[i], right->symbols[j]) <= 0);
-        symbols[count++] = take_left ? left->symbols[i++] : right->symbols[j++];
-    }
-    return monomial_intern(context, symbols, count);
 }
 
 uint32_t dim_monomial_divide(qf_context *context, uint32_t a, uint32_t b) {

@@ -83,8 +83,7 @@ qf_dim dim_limit(qf_context *context);
 qf_dim dim_intern(qf_context *context, const dim_term *terms, uint32_t count);
 /* Derived symbols with operands that need no more folding. */
 qf_dim dim_derived(qf_context *context, qf_symbol_kind kind, qf_dim a, qf_dim b);
-/* The product or quotient of monomials; UINT32_MAX when it is none (or on failure, which is recorded). */
-uint32_t dim_monomial_multiply(qf_context *context, uint32_t a, uint32_t b);
+/* The quotient of monomials; UINT32_MAX when it is none (or on failure, which is recorded). */
 uint32_t dim_monomial_divide(qf_context *context, uint32_t a, uint32_t b);
 /* An order by names and structure, the same in every context. */
 int dim_compare(const qf_context *context, qf_dim a, qf_dim b);

@@ -1,5 +1,5 @@
 /* Owns: running a graph node by node, every value observable: the oracle that rewrites are judged by.
- * Does not own: plans and executors (lower.c, runtime/), the kernels (kernels/).
+ * Does not own: plans and executors (compile.c, runtime/), the kernels (kernels/).
  * Next: interpret.c. */
 #ifndef QF_CODEGEN_INTERPRET_H
 #define QF_CODEGEN_INTERPRET_H

@@ -21,40 +21,29 @@ static qf_kernel_tensor tensor_of(const qf_context *context, qf_type type) {
     return tensor;
 }
 
-const qf_kernel_row *qf_capability_select(const qf_context *context, const qf_capability_query *query, qf_target target,
-                                          char *reason, size_t reason_size) {
-    qf_kernel_tensor operands[LOOKED_AT], results[LOOKED_AT];
-    qf_kernel_value values[QF_MAX_ATTRIBUTES];
-    memset(values, 0, sizeof values);
-    qf_kernel_query full = {.op = query->op, .operands = operands, .results = results, .attributes = values};
-    full.operand_count = query->operand_count < LOOKED_AT ? query->operand_count : LOOKED_AT;
-    full.result_count = query->result_count < LOOKED_AT ? query->result_count : LOOKED_AT;
-    for (uint32_t i = 0; i < full.operand_count; i++) operands[i] = tensor_of(context, query->operands[i]);
-    for (uint32_t i = 0; i < full.result_count; i++) results[i] = tensor_of(context, query->results[i]);
-    const qf_op_info *info = qf_op_info_of(query->op);
-    for (uint32_t i = 0; info && i < info->attribute_count; i++) {
-        if (info->attributes[i].kind == QF_ATTRIBUTE_FLOAT)
-            values[i].number = query->attributes[i].number;
-        else if (info->attributes[i].kind <= QF_ATTRIBUTE_ENUM)
-            values[i].integer = query->attributes[i].integer;
-    }
-    return qf_kernel_select(target, &full, reason, reason_size);
-}
-
 const qf_kernel_row *qf_node_kernel(const qf_graph *graph, qf_node node, qf_target target, char *reason,
                                     size_t reason_size) {
     const qf_node_data *data = qf_node_at(graph, node);
-    qf_type operands[LOOKED_AT], results[LOOKED_AT];
-    qf_capability_query query = {
-        .op = data->op, .operands = operands, .results = results, .attributes = data->attributes};
+    const qf_op_info *info = qf_op_info_of(data->op);
+    qf_kernel_tensor operands[LOOKED_AT], results[LOOKED_AT];
+    qf_kernel_value values[QF_MAX_ATTRIBUTES];
+    memset(values, 0, sizeof values);
+    qf_kernel_query query = {.op = data->op, .operands = operands, .results = results, .attributes = values};
     query.operand_count = data->operand_count < LOOKED_AT ? data->operand_count : LOOKED_AT;
     query.result_count = data->result_count < LOOKED_AT ? data->result_count : LOOKED_AT;
     for (uint32_t i = 0; i < query.operand_count; i++) {
         qf_value value = data->operands[i].value;
-        operands[i] = value.id ? qf_value_type(graph, value) : (qf_type){0};
+        operands[i] = tensor_of(graph->context, value.id ? qf_value_type(graph, value) : (qf_type){0});
     }
-    for (uint32_t i = 0; i < query.result_count; i++) results[i] = qf_value_type(graph, data->results[i]);
-    return qf_capability_select(graph->context, &query, target, reason, reason_size);
+    for (uint32_t i = 0; i < query.result_count; i++)
+        results[i] = tensor_of(graph->context, qf_value_type(graph, data->results[i]));
+    for (uint32_t i = 0; info && i < info->attribute_count; i++) {
+        if (info->attributes[i].kind == QF_ATTRIBUTE_FLOAT)
+            values[i].number = data->attributes[i].number;
+        else if (info->attributes[i].kind <= QF_ATTRIBUTE_ENUM)
+            values[i].integer = data->attributes[i].integer;
+    }
+    return qf_kernel_select(target, &query, reason, reason_size);
 }
 
 bool qf_node_is_runnable(const qf_graph *graph, qf_node node, qf_target target, char *reason, size_t reason_size) {

@@ -62,12 +62,6 @@ qf_node qf_producer_of_op(const qf_graph *graph, qf_value value, qf_op op) {
     return producer.id && graph->nodes[producer.id].op == op ? producer : (qf_node){0};
 }
 
-bool qf_value_is_output(const qf_graph *graph, qf_value value) {
-    QF_FOR_EACH_USE(graph, value, use)
-    if (graph->nodes[use->user.id].op == QF_OP_return) return true;
-    return false;
-}
-
 bool qf_node_before(const qf_graph *graph, qf_node a, qf_node b) {
     return graph->nodes[a.id].order < graph->nodes[b.id].order;
 }

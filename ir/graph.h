@@ -1,5 +1,5 @@
 /* Owns: the graph: nodes, values, use-lists, attributes, locations, and the only functions that change them.
- * Does not own: text (parse.h, print.h), shapes (infer.h), checks (verify.h), weights' bytes (the host's).
+ * Does not own: text (text.h), shapes (infer.h), checks (verify.h), weights' bytes (the host's).
  * Next: graph.c, spec/ops.def. */
 #ifndef QF_IR_GRAPH_H
 #define QF_IR_GRAPH_H
@@ -178,7 +178,6 @@ static inline qf_symbol_facts qf_graph_facts(const qf_graph *graph) {
     for (qf_use *use = (graph)->values[(value).id].first_use; use; use = use->next)
 /* The producer of `value` if it is of this op, else 0. */
 qf_node qf_producer_of_op(const qf_graph *graph, qf_value value, qf_op op);
-bool qf_value_is_output(const qf_graph *graph, qf_value value);
 /* a stands before b in the list. Constant time. */
 bool qf_node_before(const qf_graph *graph, qf_node a, qf_node b);
 /* The literal of a `constant` producer, else NULL. */

@@ -275,7 +275,8 @@ static int hex_value(char c) {
     return is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10;
 }
 
-bool qf_lexer_unescape(qf_lexer *lexer, const qf_token *token, qf_text inside, qf_buffer *out) {
+/* Undoes escapes of the inside of a quoted token into `out`. False after a fault. */
+static bool unescape(qf_lexer *lexer, const qf_token *token, qf_text inside, qf_buffer *out) {
     const char *at = inside.data, *end = at + inside.size;
     while (at < end) {
         const char *plain = at;
@@ -308,7 +309,7 @@ static bool intern_quoted(qf_lexer *lexer, const qf_token *token, qf_text inside
         return out_string->id != 0;
     }
     qf_buffer buffer = {.context = lexer->context};
-    bool ok = qf_lexer_unescape(lexer, token, inside, &buffer);
+    bool ok = unescape(lexer, token, inside, &buffer);
     if (ok) *out_string = qf_intern(lexer->context, (qf_text){buffer.data, buffer.size});
     qf_buffer_destroy(&buffer);
     return ok && out_string->id != 0;

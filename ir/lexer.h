@@ -63,8 +63,6 @@ bool qf_lexer_string(qf_lexer *lexer, const char *what, qf_string *out_string); 
 /* The text behind the sigil of a VALUE, VARIABLE or GLOBAL, or a NAME, unescaped and interned; does not step. 0 on
  * failure. */
 qf_string qf_lexer_name(qf_lexer *lexer, const qf_token *token);
-/* Undoes escapes of the inside of a quoted token into `out`. False after a fault. */
-bool qf_lexer_unescape(qf_lexer *lexer, const qf_token *token, qf_text inside, qf_buffer *out);
 
 /* The place of a token. The printed location goes into `storage`, which must outlive the position. */
 #define QF_LOCATION_SIZE 1024

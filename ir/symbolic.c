@@ -103,7 +103,8 @@ static void from_iota(symbolic_step *step) {
     }
 }
 
-symbolic_rule symbolic_rule_of(qf_op op) {
+/* NULL for ops that the analysis does not follow. */
+static symbolic_rule rule_of(qf_op op) {
     switch (op) {
     case QF_OP_constant: return from_constant;
     case QF_OP_symbolic: return from_symbolic;
@@ -199,7 +200,7 @@ static bool push_operands(qf_symbolic *symbolic, const qf_node_data *node) {
 static bool followed(const qf_symbolic *symbolic, qf_value value) {
     symbolic_tensor shape;
     qf_node node = qf_value_producer(symbolic->graph, value);
-    return node.id && symbolic_rule_of(qf_node_op(symbolic->graph, node)) && describe(symbolic, value, &shape) &&
+    return node.id && rule_of(qf_node_op(symbolic->graph, node)) && describe(symbolic, value, &shape) &&
            shape.count <= SYMBOLIC_MAX_ELEMENTS;
 }
 
@@ -254,7 +255,7 @@ static bool compute(qf_symbolic *symbolic, qf_value value) {
     if (!step.out.elements) return false;
     for (uint32_t i = 0; i < step.out.count; i++) step.out.elements[i].denominator = 1;
     qf_status before = context->status;
-    symbolic_rule_of(node->op)(&step);
+    rule_of(node->op)(&step);
     for (uint32_t i = 0; i < step.out.count; i++)
         if (symbolic_known(step.out.elements[i]) && !held(context, step.out.dtype, step.out.elements[i]))
             step.out.elements[i] = (symbolic_element){{0}, 1};

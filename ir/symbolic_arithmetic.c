@@ -32,7 +32,8 @@ symbolic_element symbolic_fraction(qf_context *context, qf_dim numerator, int64_
     return (symbolic_element){numerator, denominator / shared};
 }
 
-int symbolic_nonnegative(const symbolic_step *step, qf_dim dim) {
+/* Answers from bounds: 1, 0, or -1 where neither is provable. */
+static int provably_nonnegative(const symbolic_step *step, qf_dim dim) {
     int64_t bound;
     if (qf_dim_lower_bound(step->context, &step->facts, dim, &bound) && bound >= 0) return 1;
     if (qf_dim_upper_bound(step->context, &step->facts, dim, &bound) && bound < 0) return 0;
@@ -74,7 +75,7 @@ static symbolic_element ceiling_of(const symbolic_step *step, symbolic_element a
 }
 
 static symbolic_element truncate_of(const symbolic_step *step, symbolic_element a) {
-    int sign = a.denominator == 1 ? 1 : symbolic_nonnegative(step, a.numerator);
+    int sign = a.denominator == 1 ? 1 : provably_nonnegative(step, a.numerator);
     return sign < 0 ? unknown : sign ? floor_of(step, a) : ceiling_of(step, a);
 }
 
@@ -83,7 +84,7 @@ static symbolic_element divide_integers(const symbolic_step *step, qf_dim a, qf_
     if (qf_dim_is(step->context, b, 0)) return symbolic_integer(b);
     qf_dim exact = qf_dim_divide_exactly(step->context, a, b);
     if (exact.id) return symbolic_integer(exact);
-    int a_sign = symbolic_nonnegative(step, a), b_sign = symbolic_nonnegative(step, b);
+    int a_sign = provably_nonnegative(step, a), b_sign = provably_nonnegative(step, b);
     if (a_sign < 0 || b_sign < 0) return unknown;
     qf_dim quotient = qf_dim_floor_divide(step->context, a_sign ? a : negate(step, a), b_sign ? b : negate(step, b));
     return symbolic_integer(a_sign == b_sign ? quotient : negate(step, quotient));
@@ -114,7 +115,7 @@ static symbolic_element remainder_of(const symbolic_step *step, symbolic_element
     if (a.denominator != 1 || b.denominator != 1) return unknown;
     if (!qf_dim_lower_bound(step->context, &step->facts, b.numerator, &low) || low < 0) return unknown;
     if (step->node->op == QF_OP_mod && step->node->attributes[QF_ATTR(mod, fmod)].integer &&
-        symbolic_nonnegative(step, a.numerator) != 1)
+        provably_nonnegative(step, a.numerator) != 1)
         return unknown;
     qf_dim rest = qf_dim_modulo(step->context, a.numerator, b.numerator);
     return symbolic_integer(rest);
@@ -134,7 +135,7 @@ static symbolic_element power(const symbolic_step *step, symbolic_element a, sym
 
 static int is_less(const symbolic_step *step, qf_dim a, qf_dim b) {
     qf_dim difference = qf_dim_subtract(step->context, a, b);
-    int order = difference.id ? symbolic_nonnegative(step, difference) : -1;
+    int order = difference.id ? provably_nonnegative(step, difference) : -1;
     return order < 0 ? -1 : !order;
 }
 
@@ -234,7 +235,7 @@ static symbolic_element cast_to(const symbolic_step *step, qf_dtype dtype, symbo
 }
 
 static symbolic_element sign_of(const symbolic_step *step, symbolic_element a) {
-    int sign = symbolic_nonnegative(step, a.numerator);
+    int sign = provably_nonnegative(step, a.numerator);
     if (sign < 0) return unknown;
     if (!sign) return symbolic_integer(qf_dim_constant(step->context, -1));
     return truth(step, opposite(is_equal(step, a.numerator, qf_dim_constant(step->context, 0))));

@@ -12,7 +12,7 @@ void symbolic_unravel(const int64_t *dims, uint32_t rank, uint32_t index, int64_
     }
 }
 
-uint32_t symbolic_ravel(const int64_t *dims, uint32_t rank, const int64_t *position) {
+static uint32_t ravel(const int64_t *dims, uint32_t rank, const int64_t *position) {
     int64_t index = 0;
     for (uint32_t i = 0; i < rank; i++) index = index * dims[i] + position[i];
     return (uint32_t)index;
@@ -26,7 +26,7 @@ symbolic_element symbolic_broadcast_at(const symbolic_tensor *operand, const int
         own[i] = operand->dims[i] == 1 ? 0 : at;
         if (own[i] >= operand->dims[i]) return (symbolic_element){{0}, 1};
     }
-    return operand->elements[symbolic_ravel(operand->dims, operand->rank, own)];
+    return operand->elements[ravel(operand->dims, operand->rank, own)];
 }
 
 /* Element of a tensor at a position, unknown outside of it. */
@@ -34,7 +34,7 @@ static symbolic_element element_at(const symbolic_tensor *tensor, const int64_t 
     if (!tensor->elements) return (symbolic_element){{0}, 1};
     for (uint32_t i = 0; i < tensor->rank; i++)
         if (position[i] < 0 || position[i] >= tensor->dims[i]) return (symbolic_element){{0}, 1};
-    return tensor->elements[symbolic_ravel(tensor->dims, tensor->rank, position)];
+    return tensor->elements[ravel(tensor->dims, tensor->rank, position)];
 }
 
 static bool constant_of(const symbolic_step *step, symbolic_element element, int64_t *out) {
@@ -101,7 +101,7 @@ void symbolic_concat(symbolic_step *step) {
             symbolic_unravel(part->dims, part->rank, i, position);
             position[axis] += offset;
             if (position[axis] >= step->out.dims[axis]) return;
-            step->out.elements[symbolic_ravel(step->out.dims, step->out.rank, position)] = part->elements[i];
+            step->out.elements[ravel(step->out.dims, step->out.rank, position)] = part->elements[i];
         }
         offset += part->dims[axis];
     }
@@ -224,7 +224,7 @@ void symbolic_reduce(symbolic_step *step) {
             else if (keep)
                 target[rank++] = 0;
         if (rank != step->out.rank) return;
-        uint32_t at = symbolic_ravel(step->out.dims, rank, target);
+        uint32_t at = ravel(step->out.dims, rank, target);
         step->out.elements[at] =
             filled[at] ? symbolic_binary(step, op, step->out.elements[at], x->elements[i]) : x->elements[i];
         filled[at] = true;

@@ -37,8 +37,6 @@ typedef struct symbolic_step {
 } symbolic_step;
 
 typedef void (*symbolic_rule)(symbolic_step *step);
-/* NULL for ops that the analysis does not follow. */
-symbolic_rule symbolic_rule_of(qf_op op);
 
 static inline symbolic_element symbolic_at(const symbolic_tensor *tensor, uint32_t index) {
     return tensor->elements ? tensor->elements[index] : (symbolic_element){{0}, 1};
@@ -51,8 +49,6 @@ static inline bool symbolic_known(symbolic_element element) {
 }
 /* The reduced fraction; unknown where numerator is 0 or denominator is not positive. */
 symbolic_element symbolic_fraction(qf_context *context, qf_dim numerator, int64_t denominator);
-/* Answers from bounds: 1, 0, or -1 where neither is provable. */
-int symbolic_nonnegative(const symbolic_step *step, qf_dim dim);
 symbolic_element symbolic_binary(const symbolic_step *step, qf_op op, symbolic_element a, symbolic_element b);
 
 /* symbolic_arithmetic.c */
@@ -74,7 +70,6 @@ void symbolic_cumulative_sum(symbolic_step *step);
 
 /* Positions in a tensor of constant dims. */
 void symbolic_unravel(const int64_t *dims, uint32_t rank, uint32_t index, int64_t *out_position);
-uint32_t symbolic_ravel(const int64_t *dims, uint32_t rank, const int64_t *position);
 /* The element of a right-aligned broadcast operand at a position of the result. */
 symbolic_element symbolic_broadcast_at(const symbolic_tensor *operand, const int64_t *position, uint32_t rank);
 

@@ -12,7 +12,8 @@
 
 qf_status qf_pass_canonicalize(qf_pass_call *call);
 
-bool qf_replace_by_value(qf_graph *graph, qf_node node, qf_value value) {
+/* Replaces the node's first result and erases the node. Always true. */
+static bool replace_by_value(qf_graph *graph, qf_node node, qf_value value) {
     qf_graph_replace_all_uses(graph, qf_node_result(graph, node, 0), value);
     qf_graph_erase(graph, node);
     return true;
@@ -27,7 +28,7 @@ bool qf_replace_by_node(qf_graph *graph, qf_node node, const qf_node_spec *spec)
     if (!placed.result_names) placed.result_names = &name;
     qf_node made = qf_graph_insert(graph, node, &placed);
     if (!made.id) return false;
-    return qf_replace_by_value(graph, node, qf_node_result(graph, made, 0));
+    return replace_by_value(graph, node, qf_node_result(graph, made, 0));
 }
 
 /* Operand 0 where the node's result is the very same tensor. */
@@ -81,7 +82,7 @@ static bool drop_widening(qf_graph *graph, qf_node node) {
     if (!holds_exactly(qf_value_dtype(graph, qf_node_result(graph, inner, 0)), qf_value_dtype(graph, source)))
         return false;
     qf_graph_set_operand(graph, node, 0, source);
-    if (is_identity(graph, node)) return qf_replace_by_value(graph, node, source);
+    if (is_identity(graph, node)) return replace_by_value(graph, node, source);
     return true;
 }
 
@@ -137,7 +138,7 @@ static bool matmul_to_contract(qf_graph *graph, qf_node node) {
 }
 
 static bool simplify(qf_graph *graph, qf_symbolic *symbolic, qf_node node) {
-    if (is_identity(graph, node)) return qf_replace_by_value(graph, node, qf_node_operand(graph, node, 0));
+    if (is_identity(graph, node)) return replace_by_value(graph, node, qf_node_operand(graph, node, 0));
     return drop_widening(graph, node) || constant_to_the_right(graph, node) || matmul_to_contract(graph, node) ||
            qf_canonicalize_shape(graph, symbolic, node) || qf_canonicalize_layout(graph, node);
 }

@@ -11,8 +11,6 @@
 bool qf_canonicalize_layout(qf_graph *graph, qf_node node);
 bool qf_canonicalize_shape(qf_graph *graph, qf_symbolic *symbolic, qf_node node);
 
-/* Replaces the node's first result and erases the node. Always true. */
-bool qf_replace_by_value(qf_graph *graph, qf_node node, qf_value value);
 /* Inserts `spec` in place of the node, which gives it location, tag and name. False on failure. */
 bool qf_replace_by_node(qf_graph *graph, qf_node node, const qf_node_spec *spec);
 

@@ -1,5 +1,5 @@
 /* Owns: the pass that merges multiplications into attention's scale and scale operands.
- * Does not own: the rules (patterns/rules/fold_scales.rules).
+ * Does not own: the rules (patterns/rules/scales.rules).
  * Next: manager.c. */
 #include "passes/rule_phase.h"
 

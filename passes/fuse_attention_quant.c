@@ -1,5 +1,5 @@
 /* Owns: the pass that moves the output quantisation into attention, and says of each attention left over why not.
- * Does not own: the rules (patterns/rules/fuse_attention_quant.rules).
+ * Does not own: the rules (patterns/rules/attention.rules).
  * Next: manager.c. */
 #include "passes/rule_phase.h"
 

@@ -26,11 +26,6 @@ static const struct {
 #undef PIPELINE
 };
 
-const qf_pass_info *qf_pass_table(uint32_t *out_count) {
-    *out_count = QF_COUNT_OF(pass_table);
-    return pass_table;
-}
-
 const char *qf_pass_list(void) {
     return
 #define PASS(function, name, doc) name ": " doc "\n"

@@ -13,8 +13,6 @@ typedef struct qf_pass_info {
     qf_pass_function run;
 } qf_pass_info;
 
-const qf_pass_info *qf_pass_table(uint32_t *out_count);
-
 /* One pass of a parsed pipeline: its options are the pipeline's, changed by its own braces. */
 typedef struct qf_pipeline_step {
     const qf_pass_info *pass;

@@ -6,18 +6,12 @@
 #include "ir/capability.h"
 
 static bool target_supports(void *user, const qf_graph *graph, qf_node node, char *reason, size_t reason_size) {
-    const qf_rule_target *target = user;
-    return qf_node_is_runnable(graph, node, target->call->options->target->target, reason, reason_size);
-}
-
-qf_rules_options qf_rule_phase_options(const qf_pass_call *call, qf_rule_target *target) {
-    target->call = call;
-    return (qf_rules_options){
-        .numerics = call->options->numerics, .supports = target_supports, .supports_user = target};
+    const qf_pass_call *call = user;
+    return qf_node_is_runnable(graph, node, call->options->target->target, reason, reason_size);
 }
 
 qf_status qf_rule_phase_run(qf_pass_call *call, const char *phase) {
-    qf_rule_target target;
-    qf_rules_options options = qf_rule_phase_options(call, &target);
+    qf_rules_options options = {
+        .numerics = call->options->numerics, .supports = target_supports, .supports_user = call};
     return qf_rules_run(call->graph, phase, &options, call->report, &call->changed);
 }

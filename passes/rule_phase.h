@@ -7,13 +7,7 @@
 #include "passes/pass.h"
 #include "patterns/rules.h"
 
-/* Options for the pass's class and target; `target` holds what the kernel question needs and must outlive them. */
-typedef struct qf_rule_target {
-    const qf_pass_call *call;
-} qf_rule_target;
-qf_rules_options qf_rule_phase_options(const qf_pass_call *call, qf_rule_target *target);
-
-/* Runs one phase over the call's graph. */
+/* Runs one phase over the call's graph, with the pass's class and target. */
 qf_status qf_rule_phase_run(qf_pass_call *call, const char *phase);
 
 #endif

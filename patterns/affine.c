@@ -104,7 +104,8 @@ bool qf_affine_resolve(qf_labelling *labels, const qf_affine *a, qf_affine *out)
     return false;
 }
 
-bool qf_affine_minimum(qf_labelling *labels, const qf_affine *a, qf_dim *out) {
+/* The smallest value over all indices, as a dim; false where the sign of a coefficient is not known. */
+static bool smallest(qf_labelling *labels, const qf_affine *a, qf_dim *out) {
     qf_symbol_facts facts = qf_graph_facts(labels->graph);
     qf_dim minimum = a->constant;
     for (uint32_t i = 0; i < a->count; i++) {
@@ -122,5 +123,5 @@ bool qf_affine_minimum(qf_labelling *labels, const qf_affine *a, qf_dim *out) {
 bool qf_affine_nonnegative(qf_labelling *labels, const qf_affine *a) {
     qf_symbol_facts facts = qf_graph_facts(labels->graph);
     qf_dim minimum;
-    return qf_affine_minimum(labels, a, &minimum) && qf_dim_nonnegative(labels->context, &facts, minimum);
+    return smallest(labels, a, &minimum) && qf_dim_nonnegative(labels->context, &facts, minimum);
 }

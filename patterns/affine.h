@@ -29,8 +29,6 @@ bool qf_affine_add(qf_labelling *labels, const qf_affine *a, const qf_affine *b,
 bool qf_affine_multiply(qf_labelling *labels, const qf_affine *a, const qf_affine *b, qf_affine *out);
 /* Writes split and defined atoms in terms of free ones. */
 bool qf_affine_resolve(qf_labelling *labels, const qf_affine *a, qf_affine *out);
-/* The smallest value over all indices, as a dim; false where the sign of a coefficient is not known. */
-bool qf_affine_minimum(qf_labelling *labels, const qf_affine *a, qf_dim *out);
 bool qf_affine_nonnegative(qf_labelling *labels, const qf_affine *a); /* provably, for all indices */
 
 #endif

@@ -74,7 +74,7 @@ bool qf_contraction_letter_in(const qf_contraction *contraction, uint32_t operan
     return memchr(contraction->letter[operand], (int)letter, contraction->rank[operand]) != NULL;
 }
 
-bool qf_contraction_letter_in_result(const qf_contraction *contraction, uint32_t letter) {
+static bool letter_in_result(const qf_contraction *contraction, uint32_t letter) {
     return memchr(contraction->result_letter, (int)letter, contraction->result_rank) != NULL;
 }
 
@@ -99,7 +99,7 @@ bool qf_contraction_labels(qf_labelling *labels, const qf_contraction *contracti
         out_letters->axis[contraction->result_letter[i]] = result->axis[i];
     for (uint32_t letter = 0; letter < contraction->letter_count; letter++) {
         qf_dim extent = letter_extent(labels, contraction, letter);
-        if (!extent.id || qf_contraction_letter_in_result(contraction, letter)) continue;
+        if (!extent.id || letter_in_result(contraction, letter)) continue;
         if (!qf_labelling_new(labels, extent, &out_letters->axis[letter]) ||
             !qf_labelling_append(labels, *out_summed, out_letters->axis[letter], out_summed))
             return false;

@@ -23,7 +23,6 @@ typedef struct qf_letter_labels {
 /* False for other ops, for a letter twice in one operand, and where ranks are unknown or do not fit the equation. */
 bool qf_contraction_read(const qf_graph *graph, qf_node node, qf_contraction *out);
 bool qf_contraction_letter_in(const qf_contraction *contraction, uint32_t operand, uint32_t letter);
-bool qf_contraction_letter_in_result(const qf_contraction *contraction, uint32_t letter);
 
 /* Labels of both operands from those of the result; summed letters get fresh atoms, which `*out_summed` lists. */
 bool qf_contraction_labels(qf_labelling *labels, const qf_contraction *contraction, const qf_axes *result,

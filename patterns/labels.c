@@ -200,8 +200,8 @@ bool qf_labelling_regroup(qf_labelling *labels, qf_axis flat, const qf_dim *dims
     return stack.count == 0;
 }
 
-bool qf_labelling_broadcast(qf_labelling *labels, const qf_dim *dims, uint32_t rank, const qf_axes *result,
-                            qf_axes *out) {
+static bool broadcast_dims(qf_labelling *labels, const qf_dim *dims, uint32_t rank, const qf_axes *result,
+                           qf_axes *out) {
     *out = (qf_axes){.rank = rank};
     if (rank > result->rank) return false;
     for (uint32_t i = 0; i < rank; i++)
@@ -211,6 +211,5 @@ bool qf_labelling_broadcast(qf_labelling *labels, const qf_dim *dims, uint32_t r
 
 bool qf_labelling_broadcast_value(qf_labelling *labels, qf_value operand, const qf_axes *result, qf_axes *out) {
     uint32_t rank = qf_value_rank(labels->graph, operand);
-    return rank != QF_UNRANKED &&
-           qf_labelling_broadcast(labels, qf_value_dims(labels->graph, operand), rank, result, out);
+    return rank != QF_UNRANKED && broadcast_dims(labels, qf_value_dims(labels->graph, operand), rank, result, out);
 }

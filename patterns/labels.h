@@ -63,9 +63,7 @@ bool qf_labelling_same_set(qf_axis a, qf_axis b);                           /* b
 /* Atoms of `a` that are (keep) or are not in `b`, in the order of `a`. */
 bool qf_labelling_filter(qf_labelling *labels, qf_axis a, qf_axis b, bool keep, qf_axis *out);
 
-/* Labels of a broadcast operand of these dims from the labels of the result. */
-bool qf_labelling_broadcast(qf_labelling *labels, const qf_dim *dims, uint32_t rank, const qf_axes *result,
-                            qf_axes *out);
+/* Labels of a broadcast operand from the labels of the result. */
 bool qf_labelling_broadcast_value(qf_labelling *labels, qf_value operand, const qf_axes *result, qf_axes *out);
 
 /* What a node that moves or repeats elements reads: `*out_source` with labels `*out`. False for other nodes, and for

@@ -236,8 +236,3 @@ const qf_predicate_info *qf_predicate_find(qf_text name) {
         if (qf_text_is(name, table[i].name)) return &table[i];
     return NULL;
 }
-
-const qf_predicate_info *qf_predicate_table(uint32_t *out_count) {
-    *out_count = QF_COUNT_OF(table);
-    return table;
-}

@@ -31,7 +31,6 @@ typedef struct qf_predicate_info {
 } qf_predicate_info;
 
 const qf_predicate_info *qf_predicate_find(qf_text name); /* NULL: unknown */
-const qf_predicate_info *qf_predicate_table(uint32_t *out_count);
 
 /* --- facts that predicates share with other C code --- */
 /* The value is one number everywhere and known: constants, `full`, and layout or casts of them. */

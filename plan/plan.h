@@ -105,7 +105,6 @@ bool qf_plan_evaluate(const qf_plan *plan, uint32_t id, const int64_t *symbols, 
 bool qf_plan_expression_is_constant(const qf_plan *plan, uint32_t id, int64_t *out_value);
 /* "2*T + 1" as the dump and messages write it. */
 void qf_plan_print_expression(qf_buffer *buffer, const qf_plan *plan, uint32_t id);
-void qf_plan_print_tensor(qf_buffer *buffer, const qf_plan *plan, uint32_t id); /* "f32[T, 64]" */
 
 /* First and last step that touch a buffer; first UINT32_MAX: none does. */
 typedef struct qf_plan_life {

@@ -23,7 +23,8 @@ void qf_plan_print_expression(qf_buffer *buffer, const qf_plan *plan, uint32_t i
     }
 }
 
-void qf_plan_print_tensor(qf_buffer *buffer, const qf_plan *plan, uint32_t id) {
+/* "f32[T, 64]" */
+static void print_tensor_type(qf_buffer *buffer, const qf_plan *plan, uint32_t id) {
     const qf_plan_tensor_record *tensor = qf_plan_tensor_at(plan, id);
     qf_buffer_print(buffer, "%s[", qf_dtype_name((qf_dtype)tensor->dtype));
     if (tensor->rank == QF_UNRANKED) qf_buffer_text(buffer, QF_TEXT("*"));
@@ -85,7 +86,7 @@ static void print_named(qf_buffer *buffer, const qf_plan *plan, const char *what
     qf_buffer_print(buffer, "%s %u ", what, index);
     print_string(buffer, plan, name);
     qf_buffer_text(buffer, QF_TEXT(" "));
-    qf_plan_print_tensor(buffer, plan, tensor);
+    print_tensor_type(buffer, plan, tensor);
 }
 
 static void print_interface(qf_buffer *buffer, const qf_plan *plan) {
@@ -124,7 +125,7 @@ static void print_place(qf_buffer *buffer, const qf_plan *plan, uint32_t tensor)
     }
     const qf_plan_tensor_record *record = qf_plan_tensor_at(plan, tensor);
     const qf_plan_buffer_record *place = qf_plan_buffer_at(plan, record->buffer);
-    qf_plan_print_tensor(buffer, plan, tensor);
+    print_tensor_type(buffer, plan, tensor);
     qf_buffer_print(buffer, " %s", kinds[place->kind]);
     if (place->kind != QF_PLAN_NOWHERE) qf_buffer_print(buffer, " %u", place->index);
     if (record->offset) {

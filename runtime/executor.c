@@ -10,7 +10,7 @@ qf_position qf_step_position(const qf_executor *executor, uint32_t step) {
     return (qf_position){.location = qf_plan_string(executor->plan, executor->plan->steps[step].location)};
 }
 
-bool qf_tensor_from_view(const qf_view *view, int32_t device_type, qf_tensor *out_tensor) {
+static bool tensor_from_view(const qf_view *view, int32_t device_type, qf_tensor *out_tensor) {
     *out_tensor = (qf_tensor){.dtype = view->dtype, .rank = view->rank, .data = view->data, .device_type = device_type};
     memcpy(out_tensor->dims, view->dims, sizeof out_tensor->dims);
     return view->data != NULL;
@@ -229,9 +229,9 @@ static qf_status observe(qf_executor *executor, uint32_t index) {
     const qf_kernel_call *call = &executor->steps[index].call;
     qf_tensor *results = executor->observed + call->operand_count;
     for (uint32_t i = 0; i < call->operand_count; i++)
-        (void)qf_tensor_from_view(&call->operands[i], executor->device->device_type, &executor->observed[i]);
+        (void)tensor_from_view(&call->operands[i], executor->device->device_type, &executor->observed[i]);
     for (uint32_t i = 0; i < call->result_count; i++)
-        (void)qf_tensor_from_view(&call->results[i], executor->device->device_type, &results[i]);
+        (void)tensor_from_view(&call->results[i], executor->device->device_type, &results[i]);
     return executor->observer(executor->observer_user, index, executor->observed, call->operand_count, results,
                               call->result_count);
 }

@@ -1,6 +1,6 @@
 /* Owns: the state of an executor, shared by its parts.
  * Does not own: the public functions (executor.c).
- * Next: prepare.c, run.c. */
+ * Next: prepare.c, executor.c. */
 #ifndef QF_RUNTIME_EXECUTOR_H
 #define QF_RUNTIME_EXECUTOR_H
 
@@ -67,6 +67,5 @@ qf_status qf_executor_place(qf_executor *executor);
 bool qf_dtypes_agree(const qf_kernel_call *call);
 
 qf_position qf_step_position(const qf_executor *executor, uint32_t step);
-bool qf_tensor_from_view(const qf_view *view, int32_t device_type, qf_tensor *out_tensor);
 
 #endif

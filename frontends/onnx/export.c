@@ -105,7 +105,7 @@ static Onnx__TensorShapeProto *shape_proto(qf_onnx_export *export, qf_type type)
     return shape;
 }
 
-Onnx__TypeProto *qf_onnx_type_proto(qf_onnx_export *export, qf_type type) {
+static Onnx__TypeProto *type_proto(qf_onnx_export *export, qf_type type) {
     Onnx__TypeProto *proto = qf_onnx_new(export, sizeof *proto);
     Onnx__TypeProto__Tensor *tensor = qf_onnx_new(export, sizeof *tensor);
     if (!proto || !tensor) return NULL;
@@ -124,7 +124,7 @@ static Onnx__ValueInfoProto *info_proto(qf_onnx_export *export, char *name, qf_t
     if (!info) return NULL;
     onnx__value_info_proto__init(info);
     info->name = name;
-    info->type = qf_onnx_type_proto(export, type);
+    info->type = type_proto(export, type);
     return info;
 }
 

@@ -34,7 +34,6 @@ void qf_onnx_list_add(qf_onnx_export *export, qf_onnx_list *list, void *item);
 char *qf_onnx_name_of(qf_onnx_export *export, qf_value value);
 /* A name like `base` that nothing else has. */
 char *qf_onnx_unique_name(qf_onnx_export *export, const char *base);
-Onnx__TypeProto *qf_onnx_type_proto(qf_onnx_export *export, qf_type type);
 void qf_onnx_declare(qf_onnx_export *export, qf_value value); /* a value_info entry */
 void qf_onnx_use_domain(qf_onnx_export *export, const char *domain);
 

@@ -1,5 +1,5 @@
 /* Owns: the public graph: building, reading, checking, text form, DOT, weights, symbols.
- * Does not own: types and dims (type.h), passes (pass.h), frontends (frontend.h), plans (plan.h).
+ * Does not own: types and dims (type.h), passes (pass.h), frontends (onnx.h, pt2.h), plans (plan.h).
  * Next: pass.h; docs/ir.md for the language, docs/ops.md for every op. */
 #ifndef QFUSE_GRAPH_H
 #define QFUSE_GRAPH_H

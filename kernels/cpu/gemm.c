@@ -11,7 +11,7 @@
 _Static_assert(QF_GEMM_TILE_COLUMNS == 2 * VECTOR, "a tile is two vectors wide");
 typedef float vector __attribute__((vector_size(VECTOR * sizeof(float))));
 
-int64_t qf_gemm_extent(const qf_gemm_axes *axes) {
+static int64_t extent_of(const qf_gemm_axes *axes) {
     int64_t count = 1;
     for (uint32_t i = 0; i < axes->rank; i++) count *= axes->axis[i].size;
     return count;
@@ -39,7 +39,7 @@ static void exchange_slots(qf_gemm_axes *axes) {
 }
 
 void qf_gemm_orient(qf_gemm *gemm) {
-    if (qf_gemm_extent(&gemm->m) <= qf_gemm_extent(&gemm->n)) return;
+    if (extent_of(&gemm->m) <= extent_of(&gemm->n)) return;
     qf_gemm_axes rows = gemm->m;
     const qf_view *a = gemm->a, *scale = gemm->a_scale;
     gemm->m = gemm->n;
@@ -85,7 +85,7 @@ static void pack_line(const source *from, int64_t offset, int64_t stride, int64_
 
 /* The other way round, where neighbouring columns are neighbours in memory. */
 static void pack_across(const source *from, int64_t offset, int64_t first, int64_t count, int64_t width, float *panel) {
-    int64_t depth = qf_gemm_extent(from->k), inner = from->columns->axis[from->columns->rank - 1].size;
+    int64_t depth = extent_of(from->k), inner = from->columns->axis[from->columns->rank - 1].size;
     for (int64_t j = 0; j < count;) {
         int64_t run = inner - (first + j) % inner, column = offset + offset_of(from->columns, first + j, from->slot);
         if (run > count - j) run = count - j;
@@ -98,7 +98,7 @@ static void pack_across(const source *from, int64_t offset, int64_t first, int64
 
 static void pack(const source *from, int64_t offset, int64_t scale_offset, int64_t first, int64_t count, int64_t width,
                  float *panel) {
-    int64_t depth = qf_gemm_extent(from->k);
+    int64_t depth = extent_of(from->k);
     const qf_gemm_axis *last = from->k->rank ? &from->k->axis[from->k->rank - 1] : NULL;
     int64_t run = last ? last->size : 1, stride = last ? last->stride[from->slot] : 1;
     bool across =
@@ -128,9 +128,9 @@ typedef struct product {
 } product;
 
 static void measure(const qf_gemm *gemm, product *out) {
-    *out = (product){.gemm = gemm, .batches = qf_gemm_extent(&gemm->batch), .rows = qf_gemm_extent(&gemm->m)};
-    out->columns = qf_gemm_extent(&gemm->n);
-    out->depth = qf_gemm_extent(&gemm->k);
+    *out = (product){.gemm = gemm, .batches = extent_of(&gemm->batch), .rows = extent_of(&gemm->m)};
+    out->columns = extent_of(&gemm->n);
+    out->depth = extent_of(&gemm->k);
     out->row_tiles = (out->rows + QF_GEMM_ROWS - 1) / QF_GEMM_ROWS;
     out->column_blocks = (out->columns + QF_GEMM_COLUMNS - 1) / QF_GEMM_COLUMNS;
 }
@@ -260,7 +260,7 @@ static void run_f32(const qf_kernel_call *call, const qf_gemm *gemm) {
 /* --- f64 and integers, one result at a time --- */
 
 static void plain_element(const qf_gemm *gemm, int64_t a, int64_t b, int64_t y) {
-    int64_t depth = qf_gemm_extent(&gemm->k);
+    int64_t depth = extent_of(&gemm->k);
     bool is_integer = domain_of(gemm) == QF_DOMAIN_I64;
     qf_sum_f64 sum = {0};
     uint64_t integer = 0;
@@ -281,7 +281,7 @@ static void plain_element(const qf_gemm *gemm, int64_t a, int64_t b, int64_t y) 
 
 static void plain_body(void *context, uint32_t thread, int64_t first, int64_t last) {
     const qf_gemm *gemm = context;
-    int64_t rows = qf_gemm_extent(&gemm->m), columns = qf_gemm_extent(&gemm->n);
+    int64_t rows = extent_of(&gemm->m), columns = extent_of(&gemm->n);
     (void)thread;
     for (int64_t index = first; index < last; index++) {
         int64_t batch = index / rows / columns, row = index / columns % rows, column = index % columns, at[3];
@@ -293,7 +293,7 @@ static void plain_body(void *context, uint32_t thread, int64_t first, int64_t la
 }
 
 qf_status qf_gemm_run(const qf_kernel_call *call, const qf_gemm *gemm) {
-    int64_t results = qf_gemm_extent(&gemm->batch) * qf_gemm_extent(&gemm->m) * qf_gemm_extent(&gemm->n);
+    int64_t results = extent_of(&gemm->batch) * extent_of(&gemm->m) * extent_of(&gemm->n);
     if (domain_of(gemm) == QF_DOMAIN_F32) {
         run_f32(call, gemm);
         return QF_OK;
