@@ -1,4 +1,6 @@
-/* Owns: tests of base/context.h: memory, arenas, indices, strings, text buffers, failures and diagnostics. */
+/* Owns: tests of base/context.h: memory, arenas, indices, strings, text buffers, failures and diagnostics.
+ * Does not own: dims (dim_test.c), types (type_test.c).
+ * Next: base/context.h. */
 #include "tests/check.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
-/* Owns: tests of base/dim.h. */
+/* Owns: tests of base/dim.h.
+ * Does not own: what a graph knows of its symbols (tests/ir/infer_graph_test.c).
+ * Next: base/dim.h. */
 #include "tests/check.h"
 
 #include "base/dim.h"

@@ -1,4 +1,6 @@
-/* Owns: tests of base/type.h. */
+/* Owns: tests of base/type.h.
+ * Does not own: dims (dim_test.c).
+ * Next: base/type.h. */
 #include "tests/check.h"
 
 #include "base/type.h"

@@ -1,4 +1,6 @@
-/* Owns: tests of the symbolic analysis (ir/infer.h): values of shape arithmetic as dims. */
+/* Owns: tests of the symbolic analysis (ir/infer.h): values of shape arithmetic as dims.
+ * Does not own: types of results (infer_test.c).
+ * Next: ir/symbolic.c. */
 #include "tests/check.h"
 
 #include "ir/infer.h"

@@ -1,4 +1,6 @@
-/* Owns: tests of the text form: round trips, names, numbers, locations, tags, several faults in one parse. */
+/* Owns: tests of the text form: round trips, names, numbers, locations, tags, several faults in one parse.
+ * Does not own: messages as the program prints them (tests/golden/text).
+ * Next: ir/parse.c. */
 #include "tests/check.h"
 
 #include "ir/literal.h"

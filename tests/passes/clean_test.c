@@ -1,4 +1,6 @@
-/* Owns: tests of canonicalize, fold, cse and dce. */
+/* Owns: tests of canonicalize, fold, cse and dce.
+ * Does not own: rules (tests/patterns).
+ * Next: tests/graphs.h. */
 #include "tests/graphs.h"
 
 static void cse_merges_equal_nodes_in_either_operand_order(void **unused) {

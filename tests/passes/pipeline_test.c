@@ -1,4 +1,6 @@
-/* Owns: tests of pipeline text, options, reports and rollback. */
+/* Owns: tests of pipeline text, options, reports and rollback.
+ * Does not own: single passes (clean_test.c).
+ * Next: passes/manager.c. */
 #include "tests/graphs.h"
 
 static const char small_graph[] = "graph @g(%a: f32[4], %b: f32[4]) {\n"

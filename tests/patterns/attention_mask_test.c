@@ -1,4 +1,6 @@
-/* Owns: tests of which masks become attributes, and which stay operands. */
+/* Owns: tests of which masks become attributes, and which stay operands.
+ * Does not own: the other parts of an attention (attention_test.c).
+ * Next: patterns/mask.h. */
 #include "tests/patterns/raising.h"
 #include "tests/patterns/spellings.h"
 

@@ -1,4 +1,6 @@
-/* Owns: the n-th allocation fails, for every n of raising and refining: a status, no leak, no crash. */
+/* Owns: the n-th allocation fails, for every n of raising and refining: a status, no leak, no crash.
+ * Does not own: failures in other steps (tests/ir/oom_test.c).
+ * Next: raising.h. */
 #include "tests/patterns/raising.h"
 #include "tests/patterns/spellings.h"
 

@@ -1,4 +1,6 @@
-/* Owns: the raised attention gives the numbers of the decomposed graph, for every spelling, on the CPU kernels. */
+/* Owns: the raised attention gives the numbers of the decomposed graph, for every spelling, on the CPU kernels.
+ * Does not own: the spellings (spellings.h), running graphs (evaluating.h).
+ * Next: evaluating.h. */
 #include "tests/patterns/evaluating.h"
 #include "tests/patterns/raising.h"
 #include "tests/patterns/spellings.h"

@@ -1,4 +1,6 @@
-/* Owns: names, order, duplicates, identity layouts and swapped operands change nothing of what is recognised. */
+/* Owns: names, order, duplicates, identity layouts and swapped operands change nothing of what is recognised.
+ * Does not own: the changes (tests/perturb.h).
+ * Next: spellings.h. */
 #include "tests/patterns/raising.h"
 #include "tests/patterns/spellings.h"
 #include "tests/perturb.h"

@@ -1,4 +1,6 @@
-/* Owns: tests of what the engine guarantees for every rule, on attention with a quantised output. */
+/* Owns: tests of what the engine guarantees for every rule, on attention with a quantised output.
+ * Does not own: matching (match_test.c), single rules (rules_test.c).
+ * Next: patterns/engine.c. */
 #include "tests/patterns/rewriting.h"
 
 #define INPUTS    "(%q: f16[B, 4, T, 8], %k: f16[B, 2, S, 8], %v: f16[B, 2, S, 8], %s: f32[]"

@@ -1,4 +1,6 @@
-/* Owns: tests of the matcher: several results and sinks, commuted operands, duplicates, look-through, memory. */
+/* Owns: tests of the matcher: several results and sinks, commuted operands, duplicates, look-through, memory.
+ * Does not own: what a match leads to (engine_test.c).
+ * Next: patterns/match.c. */
 #include "tests/patterns/rewriting.h"
 
 static void add_rule(bench *b, const char *text) {

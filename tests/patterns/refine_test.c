@@ -1,4 +1,6 @@
-/* Owns: tests of the normal form that attention nodes of importers get. */
+/* Owns: tests of the normal form that attention nodes of importers get.
+ * Does not own: decomposed attention (attention_test.c).
+ * Next: patterns/refine.c. */
 #include "tests/patterns/raising.h"
 
 #define ATTR(name) QF_ATTR(attention, name)

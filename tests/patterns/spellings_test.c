@@ -1,4 +1,6 @@
-/* Owns: tests of every spelling of static FP8 quantisation behind an attention, and of those that must not fuse. */
+/* Owns: tests of every spelling of static FP8 quantisation behind an attention, and of those that must not fuse.
+ * Does not own: spellings of attention itself (spellings.h).
+ * Next: patterns/rules/quantise.rules. */
 #include "tests/patterns/rewriting.h"
 
 #define F16           "(%q: f16[B, 4, T, 8], %k: f16[B, 2, S, 8], %v: f16[B, 2, S, 8]"

@@ -1,4 +1,6 @@
-/* Owns: tests of spec/spec.h. */
+/* Owns: tests of spec/spec.h.
+ * Does not own: kernel selection (kernels_test.c).
+ * Next: spec/ops.def. */
 #include "tests/check.h"
 
 #include "spec/spec.h"
