@@ -102,6 +102,10 @@ static bool load_expectations(case_state *state) {
     json_error_t error;
     state->expect = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     free(text);
+    if (!state->expect && json_error_code(&error) == json_error_out_of_memory) {
+        (void)qf_record(state->tool->context, QF_ERROR_OUT_OF_MEMORY);
+        return false;
+    }
     if (!state->expect) {
         (void)qf_fail(state->tool->context, QF_ERROR_PARSE, &(qf_position){.location = path}, "line %d: %s", error.line,
                       error.text);
