@@ -147,7 +147,8 @@ static qf_status lay_out(qf_pt2_import *import, const char *name, const strided 
     gather_elements(layout, data, width, copy);
     if (dtype == QF_I1)
         for (uint64_t i = 0; i < bytes; i++) copy[i] = copy[i] != 0;
-    *out = (weight_bytes){.data = copy, .size = bytes};
+    out->data = copy; /* the file still holds the same bytes where only their alignment was wrong */
+    out->in_file = entry->stored && layout->contiguous && dtype != QF_I1;
     return QF_OK;
 }
 
