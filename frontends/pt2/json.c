@@ -34,6 +34,47 @@ static uint64_t find_too_deep(const uint8_t *data, uint64_t size) {
     return UINT64_MAX;
 }
 
+/* Keys of a node's metadata that nothing reads: most of a program's bytes, which jansson would look at one by one. */
+static bool is_unread_key(const uint8_t *key, uint64_t size) {
+    static const char *const keys[] = {"from_node", "nn_module_stack", "source_fn_stack", "torch_fn"};
+    for (size_t i = 0; i < QF_COUNT_OF(keys); i++)
+        if (strlen(keys[i]) == size && memcmp(keys[i], key, size) == 0) return true;
+    return false;
+}
+
+/* The place of the quote that opens the string which is the value of a key that ends at `at`; 0: another value. */
+static uint64_t string_value(const uint8_t *data, uint64_t size, uint64_t at) {
+    while (at < size && data[at] == ' ') at++;
+    if (at == size || data[at] != ':') return 0;
+    do at++;
+    while (at < size && data[at] == ' ');
+    return at < size && data[at] == '"' ? at : 0;
+}
+
+/* The document with empty strings in place of those that nothing reads, in `out` of `size` bytes. Returns its size. */
+static uint64_t drop_unread(const uint8_t *data, uint64_t size, uint8_t *out) {
+    uint64_t used = 0, kept = 0; /* what is before `kept` has been copied */
+    for (uint64_t at = 0; at < size;) {
+        const uint8_t *quote = memchr(data + at, '"', (size_t)(size - at));
+        if (!quote) break;
+        uint64_t start = (uint64_t)(quote - data) + 1, end = skip_string(data, size, start);
+        uint64_t value = is_unread_key(quote + 1, end - start - (end > start)) ? string_value(data, size, end) : 0;
+        at = end;
+        if (!value) continue;
+        memcpy(out + used, data + kept, (size_t)(value + 1 - kept));
+        used += value + 1 - kept;
+        at = skip_string(data, size, value + 1);
+        kept = at > value + 1 ? at - 1 : at; /* the closing quote, where there is one */
+    }
+    memcpy(out + used, data + kept, (size_t)(size - kept));
+    return used + size - kept;
+}
+
+static json_t *load(const uint8_t *data, uint64_t size, json_error_t *error) {
+    memset(error, 0, sizeof *error);
+    return json_loadb((const char *)data, (size_t)size, 0, error);
+}
+
 json_t *qf_pt2_json_parse(qf_context *context, const char *location, const uint8_t *data, uint64_t size) {
     qf_position position = {.location = location};
     uint64_t deep = find_too_deep(data, size);
@@ -43,8 +84,12 @@ json_t *qf_pt2_json_parse(qf_context *context, const char *location, const uint8
         return NULL;
     }
     json_error_t error;
-    memset(&error, 0, sizeof error);
-    json_t *document = json_loadb((const char *)data, (size_t)size, 0, &error);
+    uint8_t *shorter = size ? qf_allocate(context, (size_t)size) : NULL;
+    if (size && !shorter) return NULL;
+    json_t *document = shorter ? load(shorter, drop_unread(data, size, shorter), &error) : NULL;
+    qf_release(context, shorter, (size_t)size);
+    if (document) return document;
+    document = load(data, size, &error); /* for the place of the fault */
     if (document) return document;
     if (json_error_code(&error) == json_error_out_of_memory)
         (void)qf_record(context, QF_ERROR_OUT_OF_MEMORY);

@@ -94,6 +94,9 @@ static void versions_and_missing_parts(void **unused) {
     refuse_json("{}", QF_ERROR_VERSION, "expected a schema version");
     refuse_json("{\"schema_version\":{\"major\":8}}", QF_ERROR_PARSE, "the program has no graph");
     refuse_json("{\"schema_version\":", QF_ERROR_PARSE, "line 1");
+    refuse_json("{\"from_node\":\"", QF_ERROR_PARSE, "line 1");
+    refuse_json("{\"from_node\": \"x", QF_ERROR_PARSE, "line 1");
+    refuse_json("{\"from_node\":\"a\\\"b\", \"torch_fn\" : \"\", \"x\": ]", QF_ERROR_PARSE, "byte 44");
     refuse_json("[1, 2]", QF_ERROR_VERSION, "expected a schema version");
 }
 
