@@ -139,7 +139,12 @@ static bool make_inputs(qf_tool *tool, const qf_graph *graph, qf_tensor *inputs)
     for (uint32_t i = 0; i < graph->input_count; i++) {
         qf_value value = graph->inputs[i];
         qf_tensor *tensor = &inputs[i];
-        if (tool->options.expect && tensor_path(tool->options.expect, "input", i, path, sizeof path)) {
+        if (tool->options.expect) {
+            if (!tensor_path(tool->options.expect, "input", i, path, sizeof path)) {
+                (void)qf_fail(tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = tool->options.expect},
+                              "expected input_%u.pb or input_%u.npy", i, i);
+                return false;
+            }
             if (!tensor_read(tool, path, tensor) || !tensor_convert(tool, tensor, qf_value_dtype(graph, value)))
                 return false;
             continue;

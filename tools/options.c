@@ -27,8 +27,8 @@ static const struct option {
     size_t offset;
 } options[] = {
 #define AT(field) offsetof(tool_options, field)
-    {"passes", "TEXT", "opt explain run case compare", "pipeline; default: \"default\" (run: none)", OPTION_TEXT,
-     AT(passes)},
+    {"passes", "TEXT", "opt explain run case compare",
+     "pipeline; default: \"default\" (run: none; compare: \"serving\")", OPTION_TEXT, AT(passes)},
     {"numerics", "CLASS", "opt explain run case compare",
      "loosest class of rewrites: exact, rounding, quantising, relaxed", OPTION_TEXT, AT(numerics)},
     {"target", "NAME", "opt explain run compare", "cpu, sm_80, sm_89, sm_90a, sm_100a", OPTION_TEXT, AT(target)},
@@ -60,7 +60,7 @@ static const struct option {
     {"dims", "LIST", "run opt compare", "sizes of symbols for random inputs: \"T=16,B=2\"; others get 4", OPTION_DIMS,
      AT(dims)},
     {"seed", "N", "run opt compare rules", "of random inputs", OPTION_NUMBER, AT(seed)},
-    {"expect", "FOLDER", "run compare", "compare with output_<i>.pb or .npy in it; inputs come from there too",
+    {"expect", "FOLDER", "run compare", "inputs from input_<i>.pb or .npy in it; run also compares with output_<i>",
      OPTION_TEXT, AT(expect)},
     {"compare", "FILE", "run", "run this graph on the same inputs and compare outputs", OPTION_TEXT, AT(compare)},
     {"tolerance", "X", "run case", "largest relative RMS difference; default 1e-5", OPTION_TOLERANCE, AT(tolerance)},

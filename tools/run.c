@@ -3,9 +3,11 @@
  * Next: tensors.h. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <qfuse/codegen.h>
 
+#include "plan/format.h"
 #include "tools/tensors.h"
 
 #define MAX_TENSORS 256
@@ -26,8 +28,17 @@ static void destroy_job(run_job *job) {
     qf_graph_destroy(job->graph);
 }
 
+/* By its name, or by its first bytes. Only regular files are opened: a pipe would wait for a writer. */
 static bool is_plan(const char *path) {
-    return tool_has_extension(path, "qfplan");
+    char start[sizeof QF_PLAN_MAGIC - 1];
+    struct stat status;
+    if (tool_has_extension(path, "qfplan")) return true;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    FILE *file = fopen(path, "rb");
+    bool is =
+        file && fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, QF_PLAN_MAGIC, sizeof start) == 0;
+    if (file) (void)fclose(file);
+    return is;
 }
 
 static bool load(run_job *job, const char *path) {

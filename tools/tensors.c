@@ -76,6 +76,11 @@ bool tensor_path(const char *folder, const char *stem, uint32_t index, char *out
 
 bool tensor_convert(qf_tool *tool, qf_tensor *tensor, qf_dtype dtype) {
     if (tensor->dtype == dtype) return true;
+    if (qf_dtype_is_float(tensor->dtype) != qf_dtype_is_float(dtype)) {
+        (void)qf_fail(tool->context, QF_ERROR_INVALID_ARGUMENT, NULL, "expected a tensor of %s, found one of %s",
+                      qf_dtype_name(dtype), qf_dtype_name(tensor->dtype));
+        return false;
+    }
     qf_tensor converted = *tensor;
     converted.dtype = dtype;
     if (!tensor_allocate(tool, &converted)) return false;

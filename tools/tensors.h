@@ -18,7 +18,8 @@ bool npy_parse(qf_tool *tool, const char *path, const char *data, size_t size, q
 
 /* `folder`/`stem`_<index>.pb or .npy, whichever exists; false when neither does (nothing is said). */
 bool tensor_path(const char *folder, const char *stem, uint32_t index, char *out, size_t size);
-/* Converts in place to `dtype` (f32 files hold bf16, for one). False after a message. */
+/* Converts floats to floats, and integers and booleans to one another, in place to `dtype` (f32 files hold bf16, for
+ * one). False after a message. */
 bool tensor_convert(qf_tool *tool, qf_tensor *tensor, qf_dtype dtype);
 
 /* Reproducible by seed: floats about normal with deviation 0.5, integers 0 or 1, booleans. */

@@ -118,16 +118,16 @@ static bool fill_attributes(qf_pt2_call *call, qf_attribute *attributes) {
     qf_context *context = call->import->context;
     char name[200];
     (void)snprintf(name, sizeof name, "torch.%.190s", call->target);
-    char *payload = json_dumps(call->arguments, JSON_COMPACT | JSON_SORT_KEYS);
-    if (!payload) {
+    char *text = json_dumps(call->arguments, JSON_COMPACT | JSON_SORT_KEYS);
+    if (!text) {
         (void)qf_record(context, QF_ERROR_OUT_OF_MEMORY);
         return false;
     }
     qf_attributes_default(call->import->graph, QF_OP_opaque, attributes);
     attributes[QF_ATTR(opaque, name)].string = qf_intern_c(context, name);
-    attributes[QF_ATTR(opaque, payload)].string = qf_intern_c(context, payload);
+    attributes[QF_ATTR(opaque, payload)].string = qf_intern_c(context, text);
     attributes[QF_ATTR(opaque, pure)].integer = is_aten(call) && !is_random(call);
-    free(payload);
+    free(text);
     return attributes[QF_ATTR(opaque, payload)].string.id != 0;
 }
 
