@@ -1,4 +1,4 @@
-/* Owns: whether attributes are the same bit for bit, and hashes that agree with it.
+/* Owns: whether attributes are the same bit for bit, hashes that agree with it, and copies into an arena.
  * Does not own: equality as numbers or sizes (patterns/facts.c), what attributes mean (spec/ops.def).
  * Next: graph.h. */
 #include <string.h>
@@ -32,5 +32,25 @@ bool qf_attribute_same(qf_attribute_kind kind, const qf_attribute *a, const qf_a
         return a->literal->type.id == b->literal->type.id && a->literal->size == b->literal->size &&
                (!a->literal->size || memcmp(a->literal->data, b->literal->data, a->literal->size) == 0);
     default: return a->integer == b->integer;
+    }
+}
+
+bool qf_attribute_own(qf_arena *arena, qf_attribute_kind kind, qf_attribute *attribute) {
+    switch (kind) {
+    case QF_ATTRIBUTE_DIMS:
+        attribute->dims = qf_arena_copy(arena, attribute->dims, attribute->count * sizeof(qf_dim));
+        return attribute->dims != NULL;
+    case QF_ATTRIBUTE_INTS:
+        attribute->ints = qf_arena_copy(arena, attribute->ints, attribute->count * sizeof(int64_t));
+        return attribute->ints != NULL;
+    case QF_ATTRIBUTE_LITERAL: {
+        if (!attribute->literal) return true;
+        qf_literal *copy = qf_arena_copy(arena, attribute->literal, sizeof *copy);
+        if (!copy) return false;
+        copy->data = qf_arena_copy(arena, copy->data, copy->size);
+        attribute->literal = copy;
+        return copy->data != NULL;
+    }
+    default: return true;
     }
 }

@@ -10,27 +10,6 @@
      ((from)->count == 0 || memcpy((to)->items, (from)->items, (from)->count * sizeof *(from)->items)) &&              \
      (((to)->count = (from)->count), true))
 
-/* Attribute lists and literals are immutable once in an arena, but the clone must outlive the original's arena. */
-static bool clone_attribute(qf_graph *to, qf_attribute_kind kind, qf_attribute *attribute) {
-    qf_arena *arena = &to->arena;
-    if (kind == QF_ATTRIBUTE_DIMS) {
-        attribute->dims = qf_arena_copy(arena, attribute->dims, attribute->count * sizeof(qf_dim));
-        return attribute->dims != NULL;
-    }
-    if (kind == QF_ATTRIBUTE_INTS) {
-        attribute->ints = qf_arena_copy(arena, attribute->ints, attribute->count * sizeof(int64_t));
-        return attribute->ints != NULL;
-    }
-    if (kind == QF_ATTRIBUTE_LITERAL && attribute->literal) {
-        qf_literal *copy = qf_arena_copy(arena, attribute->literal, sizeof *copy);
-        if (!copy) return false;
-        copy->data = qf_arena_copy(arena, copy->data, copy->size);
-        attribute->literal = copy;
-        return copy->data != NULL;
-    }
-    return true;
-}
-
 /* Room for the operands, results and attributes of all live nodes, cut off node by node. */
 typedef struct clone_room {
     qf_use *operands;
@@ -77,7 +56,7 @@ static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *cop
     for (uint32_t i = 0; i < from->result_count; i++) copy->results[i] = from->results[i];
     for (uint32_t i = 0; i < info->attribute_count; i++) {
         copy->attributes[i] = from->attributes[i];
-        if (!clone_attribute(to, info->attributes[i].kind, &copy->attributes[i])) return false;
+        if (!qf_attribute_own(&to->arena, info->attributes[i].kind, &copy->attributes[i])) return false;
     }
     return true;
 }

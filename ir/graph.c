@@ -191,27 +191,6 @@ void qf_attributes_default(const qf_graph *graph, qf_op op, qf_attribute *attrib
     }
 }
 
-/* Lists and literals move into the arena, so that callers may build them on the stack. */
-static bool own_attribute(qf_graph *graph, qf_attribute_kind kind, qf_attribute *attribute) {
-    switch (kind) {
-    case QF_ATTRIBUTE_DIMS:
-        attribute->dims = qf_arena_copy(&graph->arena, attribute->dims, attribute->count * sizeof(qf_dim));
-        return attribute->dims != NULL;
-    case QF_ATTRIBUTE_INTS:
-        attribute->ints = qf_arena_copy(&graph->arena, attribute->ints, attribute->count * sizeof(int64_t));
-        return attribute->ints != NULL;
-    case QF_ATTRIBUTE_LITERAL: {
-        if (!attribute->literal) return true;
-        qf_literal *copy = qf_arena_copy(&graph->arena, attribute->literal, sizeof *copy);
-        if (!copy) return false;
-        copy->data = qf_arena_copy(&graph->arena, attribute->literal->data, attribute->literal->size);
-        attribute->literal = copy;
-        return copy->data != NULL;
-    }
-    default: return true;
-    }
-}
-
 static uint32_t required_results(const qf_op_info *info) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < info->result_count; i++) count += info->results[i].kind == QF_RESULT_REQUIRED;
@@ -280,7 +259,7 @@ qf_node qf_graph_insert(qf_graph *graph, qf_node before, const qf_node_spec *spe
     else
         qf_attributes_default(graph, spec->op, attributes);
     for (uint32_t i = 0; i < info->attribute_count; i++)
-        if (!own_attribute(graph, info->attributes[i].kind, &attributes[i])) return (qf_node){0};
+        if (!qf_attribute_own(&graph->arena, info->attributes[i].kind, &attributes[i])) return (qf_node){0};
     if (spec->result_types) {
         if (result_count) memcpy(types, spec->result_types, result_count * sizeof *types);
     } else if (!infer_types(graph, spec, info, attributes, operand_count, result_count, types)) {

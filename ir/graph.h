@@ -186,6 +186,9 @@ const qf_literal *qf_value_literal(const qf_graph *graph, qf_value value);
 /* Bit for bit (attribute.c). Literals are not NULL. */
 bool qf_attribute_same(qf_attribute_kind kind, const qf_attribute *a, const qf_attribute *b);
 uint64_t qf_attribute_hash(qf_attribute_kind kind, const qf_attribute *attribute, uint64_t hash);
+/* Makes lists and literals copies in the arena, so that callers may build them on the stack and clones outlive
+ * originals. */
+bool qf_attribute_own(qf_arena *arena, qf_attribute_kind kind, qf_attribute *attribute);
 
 /* --- building --- */
 typedef struct qf_node_spec {

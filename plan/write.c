@@ -1,11 +1,9 @@
 /* Owns: the binary form of a plan, written in memory and to files.
  * Does not own: reading it (read.c), its description (docs/plan.md).
  * Next: format.h, read.c. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "plan/format.h"
 
 static void put_u32(qf_buffer *buffer, uint32_t value) {
@@ -96,35 +94,10 @@ qf_status qf_plan_to_bytes(qf_context *context, const qf_plan *plan, qf_write_fu
     return done ? QF_OK : QF_ERROR_OUT_OF_MEMORY;
 }
 
-static bool write_file(const char *path, const qf_buffer *bytes) {
-    FILE *file = fopen(path, "wb");
-    if (!file) return false;
-    bool written = fwrite(bytes->data, 1, bytes->size, file) == bytes->size;
-    written = fflush(file) == 0 && written;
-    written = fsync(fileno(file)) == 0 && written;
-    return fclose(file) == 0 && written;
-}
-
-static qf_status save(qf_context *context, const qf_buffer *bytes, const char *path) {
-    qf_position position = {.location = path};
-    qf_buffer temporary = {.context = context};
-    qf_buffer_print(&temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (temporary.failed) return QF_ERROR_OUT_OF_MEMORY;
-    qf_status status = QF_OK;
-    if (!write_file(temporary.data, bytes) || rename(temporary.data, path) != 0) {
-        int error = errno;
-        (void)remove(temporary.data);
-        status =
-            qf_fail(context, QF_ERROR_IO, &position,
-                    "the plan could not be written: %s; check that the folder exists and is writable", strerror(error));
-    }
-    qf_buffer_destroy(&temporary);
-    return status;
-}
-
 qf_status qf_plan_save(qf_context *context, const qf_plan *plan, const char *path) {
     qf_buffer buffer = {.context = context};
-    qf_status status = encode(&buffer, plan) ? save(context, &buffer, path) : QF_ERROR_OUT_OF_MEMORY;
+    qf_status status =
+        encode(&buffer, plan) ? qf_write_file(context, path, buffer.data, buffer.size) : QF_ERROR_OUT_OF_MEMORY;
     qf_buffer_destroy(&buffer);
     return status;
 }

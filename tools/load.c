@@ -1,14 +1,12 @@
 /* Owns: reading and writing files for the program; telling graph formats apart.
  * Does not own: the formats (ir/text.h, qfuse/onnx.h, qfuse/pt2.h).
  * Next: tool.h. */
-#define _XOPEN_SOURCE 700 /* realpath */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "ir/text.h"
 #include "tools/tool.h"
 
@@ -76,33 +74,9 @@ char *tool_read_file(qf_tool *tool, const char *path, size_t limit, size_t *out_
     return data;
 }
 
-static bool write_all(const char *path, const void *data, size_t size) {
-    FILE *file = fopen(path, "wb");
-    if (!file) return false;
-    bool written = fwrite(data, 1, size, file) == size;
-    return fclose(file) == 0 && written;
-}
-
-/* A file appears whole or not at all. What is no regular file (a device, a pipe) is written in place: it is never
- * replaced. A link is followed, so that it stays a link. */
 bool tool_write_file(qf_tool *tool, const char *path, const void *data, size_t size) {
     if (strcmp(path, "-") == 0) return fwrite(data, 1, size, stdout) == size;
-    struct stat status;
-    char target[PATH_MAX], temporary[PATH_MAX + 32];
-    bool exists = stat(path, &status) == 0, resolved = exists && realpath(path, target);
-    if (exists && !S_ISREG(status.st_mode)) {
-        if (!S_ISDIR(status.st_mode) && write_all(path, data, size)) return true;
-        if (S_ISDIR(status.st_mode)) errno = EISDIR;
-        (void)io_fault(tool, path, "cannot write");
-        return false;
-    }
-    (void)snprintf(temporary, sizeof temporary, "%s.%ld.tmp", resolved ? target : path, (long)getpid());
-    if (write_all(temporary, data, size) && rename(temporary, resolved ? target : path) == 0) return true;
-    int error = errno;
-    (void)remove(temporary);
-    errno = error;
-    (void)io_fault(tool, path, "cannot write");
-    return false;
+    return qf_write_file(tool->context, path, data, size) == QF_OK;
 }
 
 /* QFuse text begins with a comment or the word graph; an ONNX model with a protobuf tag. */

@@ -3,14 +3,13 @@
  * Next: export_ops.c. */
 #include "frontends/onnx/export.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <qfuse/onnx.h>
+
+#include "base/file.h"
 
 void *qf_onnx_new(qf_onnx_export *export, size_t size) {
     void *result = qf_arena_allocate(&export->arena, size);
@@ -369,34 +368,6 @@ void qf_onnx_free(qf_context *context, void *data, size_t size) {
 }
 
 /* --- files --- */
-static bool write_all(int file, const void *data, size_t size) {
-    const char *at = data;
-    while (size) {
-        ssize_t written = write(file, at, size);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return false;
-        at += written;
-        size -= (size_t)written;
-    }
-    return true;
-}
-
-static qf_status write_file(qf_context *context, const char *path, const void *data, size_t size) {
-    qf_position position = {.location = path};
-    char temporary[PATH_MAX];
-    int length = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    if (length < 0 || (size_t)length >= sizeof temporary)
-        return qf_fail(context, QF_ERROR_INVALID_ARGUMENT, &position, "the path is too long");
-    int file = mkstemp(temporary);
-    if (file < 0) return qf_fail(context, QF_ERROR_IO, &position, "cannot create '%s': %s", temporary, strerror(errno));
-    bool good = write_all(file, data, size);
-    good = fsync(file) == 0 && good;
-    good = close(file) == 0 && good;
-    if (good && rename(temporary, path) == 0) return QF_OK;
-    qf_status status = qf_fail(context, QF_ERROR_IO, &position, "cannot write: %s", strerror(errno));
-    (void)unlink(temporary);
-    return status;
-}
 
 qf_status qf_onnx_export_file(const qf_graph *graph, const char *path) {
     if (!graph || !path) return QF_ERROR_INVALID_ARGUMENT;
@@ -404,7 +375,7 @@ qf_status qf_onnx_export_file(const qf_graph *graph, const char *path) {
     size_t size;
     qf_status status = qf_onnx_export_memory(graph, &data, &size);
     if (status != QF_OK) return status;
-    status = write_file(graph->context, path, data, size);
+    status = qf_write_file(graph->context, path, data, size);
     qf_onnx_free(graph->context, data, size);
     return status;
 }
