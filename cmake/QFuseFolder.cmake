@@ -43,7 +43,7 @@ function(qf_folder folder)
   list(REMOVE_DUPLICATES reach)
   set_property(GLOBAL PROPERTY QF_REACH_${folder} ${reach})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.c ${PROJECT_SOURCE_DIR}/${folder}/cpu/*.c
-       ${PROJECT_SOURCE_DIR}/${folder}/devices/*.c)
+       ${PROJECT_SOURCE_DIR}/${folder}/cuda/*.c ${PROJECT_SOURCE_DIR}/${folder}/devices/*.c)
   if(NOT sources)
     set_property(GLOBAL APPEND PROPERTY QF_EMPTY_FOLDERS ${folder})
     file(WRITE ${PROJECT_BINARY_DIR}/empty/${folder}.c "typedef int qf_${folder}_is_empty;\n")

@@ -1,13 +1,13 @@
-/* Owns: how a CPU kernel is called, and the table from op to kernel.
- * Does not own: the kernels (cpu/), tensors of the public run-time API (runtime/).
- * Next: cpu/. */
+/* Owns: how a kernel is called, and the table from op to CPU kernel.
+ * Does not own: the kernels (cpu/, cuda/), tensors of the public run-time API (runtime/).
+ * Next: cpu/cpu.h, cuda/launch.h. */
 #ifndef QF_KERNELS_KERNEL_H
 #define QF_KERNELS_KERNEL_H
 
-#include "spec/spec.h"
+#include "spec/kernels.h"
 
-/* A contiguous row-major tensor in host memory. An absent optional operand or result is all zero; an empty tensor is
- * present and its data is not NULL. */
+/* A contiguous row-major tensor in the device's memory. An absent optional operand or result is all zero; an empty
+ * tensor is present and its data is not NULL. */
 typedef struct qf_view {
     qf_dtype dtype;
     uint32_t rank;
@@ -39,6 +39,15 @@ typedef struct qf_kernel_call {
     char *message;         /* a fault is described here */
     size_t message_size;
 } qf_kernel_call;
+
+/* One step of a plan with sizes and addresses filled in. Views hold addresses of the device. */
+typedef struct qf_kernel_step {
+    const qf_kernel_row *row;
+    qf_kernel_call call;
+    /* By result: the last step (its number in the plan) that touches the result's memory while it holds the result;
+     * UINT32_MAX: it is read after the plan (an output), or is observed. */
+    const uint32_t *last_uses;
+} qf_kernel_step;
 
 /* QF_OK, or QF_ERROR_INVALID_ARGUMENT / QF_ERROR_UNSUPPORTED with message filled. Shapes were inferred by ir/infer, but
  * values (indices, slots, block tables) come from users: out of range is a fault, never a wild access. Allocates

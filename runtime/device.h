@@ -9,12 +9,6 @@
 #include "kernels/kernel.h"
 #include "spec/kernels.h"
 
-/* One step with sizes and addresses filled in. Views hold device addresses. */
-typedef struct qf_device_step {
-    const qf_kernel_row *row;
-    qf_kernel_call call;
-} qf_device_step;
-
 typedef struct qf_device_settings {
     uint32_t thread_count;
     uint32_t step_count;
@@ -41,8 +35,8 @@ typedef struct qf_device_interface {
     /* Host memory to device memory; done when it returns. */
     qf_status (*upload)(void *state, void *destination, const void *source, size_t size);
     /* Bytes of scratch that the steps need at most, given that they run one after another. */
-    qf_status (*prepare)(void *state, const qf_device_step *steps, uint32_t count, size_t *out_scratch);
-    qf_status (*launch)(void *state, qf_device_step *step);
+    qf_status (*prepare)(void *state, const qf_kernel_step *steps, uint32_t count, size_t *out_scratch);
+    qf_status (*launch)(void *state, qf_kernel_step *step);
     void (*mark)(void *state, uint32_t step);
     uint64_t (*elapsed)(void *state, uint32_t step); /* nanoseconds between the marks of step and step + 1 */
 } qf_device_interface;

@@ -35,7 +35,7 @@ static bool make_room(qf_executor *executor) {
     executor->addresses = QF_ARENA_NEW(arena, void *, plan->buffer_count);
     executor->slot_sizes = QF_ARENA_NEW(arena, uint64_t, plan->origins[0].slot_count);
     executor->slot_offsets = QF_ARENA_NEW(arena, uint64_t, plan->origins[0].slot_count);
-    executor->steps = QF_ARENA_NEW(arena, qf_device_step, plan->step_count);
+    executor->steps = QF_ARENA_NEW(arena, qf_kernel_step, plan->step_count);
     executor->views = QF_ARENA_NEW(arena, qf_view, plan->reference_count);
     executor->attributes = QF_ARENA_NEW(arena, qf_kernel_attribute, plan->attribute_count);
     executor->dim_values = QF_ARENA_NEW(arena, int64_t, plan->dim_count);
@@ -237,7 +237,7 @@ static qf_status observe(qf_executor *executor, uint32_t index) {
 }
 
 static qf_status run_step(qf_executor *executor, uint32_t index) {
-    qf_device_step *step = &executor->steps[index];
+    qf_kernel_step *step = &executor->steps[index];
     executor->message[0] = '\0';
     executor->device->mark(executor->device_state, index);
     qf_status status = executor->device->launch(executor->device_state, step);

@@ -38,7 +38,7 @@ struct qf_executor {
     uint64_t *tensor_bytes;
     void **addresses; /* of buffers */
     uint64_t *slot_sizes, *slot_offsets;
-    qf_device_step *steps;
+    qf_kernel_step *steps;
     qf_view *views; /* of references */
     qf_kernel_attribute *attributes;
     int64_t *dim_values;        /* of plan->dims, for DIMS attributes */

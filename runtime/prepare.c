@@ -249,7 +249,7 @@ static qf_status fill_steps(qf_executor *executor) {
     fill_attributes(executor);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const qf_plan_step_record *record = &plan->steps[i];
-        qf_device_step *step = &executor->steps[i];
+        qf_kernel_step *step = &executor->steps[i];
         step->row = qf_kernel_row_of(record->kernel);
         step->call = (qf_kernel_call){.op = (qf_op)record->op,
                                       .operand_count = record->operand_count,

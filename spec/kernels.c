@@ -23,8 +23,7 @@ static const qf_target_info targets[] = {
 #define GROUP(most) most
 #define FEATURES(...) (__VA_ARGS__)
 #define LAUNCH(threads, tile_rows, tile_keys, shared_bytes) threads, tile_rows, tile_keys, shared_bytes
-#define KERNEL(number, name, op, targets, dtypes, heads, pages, group, features, launch) \
-    {number, name, QF_OP_##op, targets, dtypes, heads, pages, group, features, launch},
+#define KERNEL(number, name, op, ...) {number, name, QF_OP_##op, __VA_ARGS__},
 #define IN_PLACE(op, operand, result)
 static const qf_kernel_row kernel_rows[] = {
 #include "kernels.def"
@@ -44,6 +43,7 @@ static const struct {
     uint32_t operand, result;
 } in_place_rows[] = {
 #define CPU(op)
+#define CUDA(number, op, builder)
 #define KERNEL(...)
 #define IN_PLACE(op, operand, result) {QF_OP_##op, QF_IN(op, operand), QF_OUT(op, result)},
 #include "kernels.def"

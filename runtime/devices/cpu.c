@@ -70,7 +70,7 @@ static qf_status cpu_upload(void *state, void *destination, const void *source, 
     return QF_OK;
 }
 
-static qf_status cpu_prepare(void *state, const qf_device_step *steps, uint32_t count, size_t *out_scratch) {
+static qf_status cpu_prepare(void *state, const qf_kernel_step *steps, uint32_t count, size_t *out_scratch) {
     (void)state;
     *out_scratch = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -80,7 +80,7 @@ static qf_status cpu_prepare(void *state, const qf_device_step *steps, uint32_t 
     return QF_OK;
 }
 
-static qf_status cpu_launch(void *state, qf_device_step *step) {
+static qf_status cpu_launch(void *state, qf_kernel_step *step) {
     (void)state;
     qf_cpu_kernel kernel = qf_cpu_kernel_of(step->call.op);
     return kernel ? kernel(&step->call) : QF_ERROR_UNSUPPORTED;

@@ -111,12 +111,12 @@ static qf_status sealed_upload(void *state, void *destination, const void *sourc
     (void)state, (void)destination, (void)source, (void)size;
     return QF_OK;
 }
-static qf_status sealed_prepare(void *state, const qf_device_step *steps, uint32_t count, size_t *out_scratch) {
+static qf_status sealed_prepare(void *state, const qf_kernel_step *steps, uint32_t count, size_t *out_scratch) {
     (void)state, (void)steps, (void)count;
     *out_scratch = 64;
     return QF_OK;
 }
-static qf_status sealed_launch(void *state, qf_device_step *step) {
+static qf_status sealed_launch(void *state, qf_kernel_step *step) {
     sealed *device = state;
     device->launches++;
     return step->call.operands[0].data && step->call.results[0].data && step->call.scratch ? QF_OK : QF_ERROR_INTERNAL;

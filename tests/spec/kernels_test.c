@@ -54,9 +54,8 @@ static void refuse(const qf_kernel_row *row, const paged_query *query, qf_target
 
 static void cpu_takes_every_op(void **state) {
     (void)state;
-    uint32_t count, rows;
+    uint32_t count;
     const qf_op_info *ops = qf_op_table(&count);
-    (void)qf_kernel_table(&rows);
     for (uint32_t i = 0; i < count; i++) {
         if (ops[i].op == QF_OP_return || ops[i].op == QF_OP_opaque) continue;
         qf_kernel_value values[16] = {{0, 0}};
@@ -67,7 +66,6 @@ static void cpu_takes_every_op(void **state) {
         assert_int_equal(row->number, ops[i].op);
         assert_ptr_equal(qf_kernel_row_of(row->number), row);
     }
-    assert_int_equal(rows, count - 2);
 }
 
 static void numbers_are_unique(void **state) {
