@@ -8,7 +8,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   endforeach()
   get_filename_component(folder ${OUTPUT} DIRECTORY)
   file(MAKE_DIRECTORY ${folder})
-  execute_process(COMMAND ${NVCC} -fatbin -O3 -std=c++17 ${architectures} -I${ROOT}/kernels/cuda -I${ROOT} -Xptxas -v
+  execute_process(COMMAND ${NVCC} -fatbin -O3 -std=c++17 ${architectures} -I${ROOT}/kernels/cuda -I${ROOT} -I${ROOT}/include -Xptxas -v
                           -Xfatbin -compress-all -MD -MF ${OUTPUT}.d -MT ${OUTPUT} ${SOURCE} -o ${OUTPUT}.new
     OUTPUT_VARIABLE log ERROR_VARIABLE log RESULT_VARIABLE result)
   file(WRITE ${OUTPUT}.log "${log}")
