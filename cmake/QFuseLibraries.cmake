@@ -3,7 +3,7 @@
 # Next: qfuse.pc.in, qfuseConfig.cmake.in.
 
 # Exported: exactly what a public header marks QF_API. Headers of the run-time half go to libqfuse_rt, the others to libqfuse.
-set(QF_RUNTIME_HEADERS export status dtype context ops dlpack tensor plan runtime)
+set(QF_RUNTIME_HEADERS export status dtype context ops dlpack tensor device plan runtime)
 
 function(qf_export_map out)
   set(names "")
@@ -44,7 +44,7 @@ function(qf_shared name)
   add_library(${name} SHARED ${objects})
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
     LINK_DEPENDS ${PROJECT_BINARY_DIR}/lib${name}.map)
-  target_link_libraries(${name} PRIVATE qf_options Threads::Threads m PUBLIC ${ARG_LINKS})
+  target_link_libraries(${name} PRIVATE qf_options Threads::Threads m ${CMAKE_DL_LIBS} PUBLIC ${ARG_LINKS})
   target_link_options(${name} PRIVATE -Wl,--version-script=${PROJECT_BINARY_DIR}/lib${name}.map)
   if(NOT QF_SANITIZE)
     target_link_options(${name} PRIVATE -Wl,--no-undefined)
@@ -53,7 +53,7 @@ function(qf_shared name)
 endfunction()
 
 find_package(Threads REQUIRED)
-target_link_libraries(qf_kernels PUBLIC Threads::Threads m)
+target_link_libraries(qf_kernels PUBLIC Threads::Threads m ${CMAKE_DL_LIBS})
 qf_shared(qfuse_rt FOLDERS base spec plan kernels runtime)
 
 # The compiler half has base, spec and plan of its own (hidden); kernels and devices it reaches through libqfuse_rt alone.

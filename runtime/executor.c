@@ -37,6 +37,9 @@ static bool make_room(qf_executor *executor) {
     executor->slot_offsets = QF_ARENA_NEW(arena, uint64_t, plan->origins[0].slot_count);
     executor->steps = QF_ARENA_NEW(arena, qf_kernel_step, plan->step_count);
     executor->views = QF_ARENA_NEW(arena, qf_view, plan->reference_count);
+    executor->last_uses = QF_ARENA_NEW(arena, uint32_t, plan->reference_count);
+    executor->lives = QF_ARENA_NEW(arena, qf_plan_life, plan->buffer_count);
+    if (executor->lives) qf_plan_lives(plan, executor->lives);
     executor->attributes = QF_ARENA_NEW(arena, qf_kernel_attribute, plan->attribute_count);
     executor->dim_values = QF_ARENA_NEW(arena, int64_t, plan->dim_count);
     executor->parameter_memory = QF_ARENA_NEW(arena, qf_owned, plan->parameter_count);
@@ -44,8 +47,9 @@ static bool make_room(qf_executor *executor) {
     executor->observed = QF_ARENA_NEW(arena, qf_tensor, longest);
     return executor->inputs && executor->outputs && executor->parameters && executor->host_bound && executor->symbols &&
            executor->values && executor->tensor_bytes && executor->addresses && executor->slot_sizes &&
-           executor->slot_offsets && executor->steps && executor->views && executor->attributes &&
-           executor->dim_values && executor->parameter_memory && executor->output_memory && executor->observed;
+           executor->slot_offsets && executor->steps && executor->views && executor->last_uses && executor->lives &&
+           executor->attributes && executor->dim_values && executor->parameter_memory && executor->output_memory &&
+           executor->observed;
 }
 
 static qf_status open_device(qf_executor *executor, const qf_executor_options *options) {
@@ -59,11 +63,14 @@ static qf_status open_device(qf_executor *executor, const qf_executor_options *o
         return qf_fail(executor->context, QF_ERROR_DEVICE, NULL,
                        "device %s does not run plans for target %s; compile the graph for another target",
                        executor->device->name, target_name);
-    qf_device_settings settings = {.thread_count = executor->thread_count,
+    qf_device_settings settings = {.target = target->target,
+                                   .device_id = options->device_id,
                                    .step_count = executor->plan->step_count,
                                    .time_steps = executor->time_steps,
                                    .stream = options->stream};
-    return executor->device->create(executor->context, &settings, &executor->device_state);
+    qf_status status = executor->device->create(executor->context, &settings, &executor->device_state);
+    executor->device_id = settings.device_id;
+    return status;
 }
 
 /* The caller's structure may be older, and so shorter, than ours. */
@@ -115,7 +122,6 @@ void qf_executor_destroy(qf_executor *executor) {
             release(executor, &executor->output_memory[i]);
         release(executor, &executor->constants);
         release(executor, &executor->workspace);
-        release(executor, &executor->scratch);
         executor->device->destroy(executor->device_state);
     }
     qf_weights_close(&executor->weights);
@@ -124,6 +130,19 @@ void qf_executor_destroy(qf_executor *executor) {
 }
 
 /* --- binding --- */
+
+/* A captured graph holds addresses and sizes; only what lies behind the addresses may change. */
+static qf_status check_frozen(const qf_executor *executor, const char *what, const qf_tensor *bound,
+                              const qf_tensor *given) {
+    if (!executor->captured) return QF_OK;
+    if (bound && given && bound->data == given->data && bound->dtype == given->dtype && bound->rank == given->rank &&
+        memcmp(bound->dims, given->dims, bound->rank * sizeof *bound->dims) == 0)
+        return QF_OK;
+    return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                   "%s: the plan was captured into a graph, which keeps sizes and addresses; write new lengths, tables "
+                   "and scales into the bound memory, or call qf_executor_drop_capture first",
+                   what);
+}
 
 static qf_status check_tensor(const qf_executor *executor, const char *what, uint32_t name, uint32_t tensor,
                               const qf_tensor *given) {
@@ -149,6 +168,10 @@ static qf_status check_tensor(const qf_executor *executor, const char *what, uin
         return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
                        "%s \"%s\" lies on a device of DLPack type %d, expected type %d", what, text, device_type,
                        executor->device->device_type);
+    if (!executor->device->host_memory && given->device_id != executor->device_id)
+        return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                       "%s \"%s\" lies on device %d, the executor runs on device %d", what, text, given->device_id,
+                       executor->device_id);
     return QF_OK;
 }
 
@@ -158,7 +181,8 @@ qf_status qf_executor_bind_input(qf_executor *executor, uint32_t index, const qf
                        executor->plan->input_count);
     const qf_plan_input_record *input = &executor->plan->inputs[index];
     qf_status status = check_tensor(executor, "input", input->name, input->tensor, tensor);
-    if (status != QF_OK) return status;
+    if (status == QF_OK) status = check_frozen(executor, "input", &executor->inputs[index].tensor, tensor);
+    if (status != QF_OK || executor->captured) return status;
     executor->inputs[index] = (qf_binding){*tensor, true};
     executor->prepared = false;
     return QF_OK;
@@ -170,7 +194,8 @@ qf_status qf_executor_bind_output(qf_executor *executor, uint32_t index, const q
                        executor->plan->output_count);
     const qf_plan_output_record *output = &executor->plan->outputs[index];
     qf_status status = tensor ? check_tensor(executor, "output", output->name, output->tensor, tensor) : QF_OK;
-    if (status != QF_OK) return status;
+    if (status == QF_OK) status = check_frozen(executor, "output", &executor->outputs[index].tensor, tensor);
+    if (status != QF_OK || executor->captured) return status;
     executor->outputs[index] = tensor ? (qf_binding){*tensor, true} : (qf_binding){{0}, false};
     executor->prepared = false;
     return QF_OK;
@@ -200,10 +225,12 @@ qf_status qf_executor_bind_parameter(qf_executor *executor, const char *name, co
         qf_status status = check_tensor(executor, "parameter", parameter->name, parameter->tensor, tensor);
         if (status == QF_OK) status = check_parameter_dims(executor, i, tensor);
         if (status != QF_OK) return status;
+        status = check_frozen(executor, "parameter", &executor->parameters[i].tensor, tensor);
+        if (status != QF_OK) return status;
         executor->parameters[i] = (qf_binding){*tensor, true};
         found = true;
     }
-    executor->prepared = executor->weights_ready = false;
+    if (!executor->captured) executor->prepared = executor->weights_ready = false;
     return found ? QF_OK
                  : qf_fail(executor->context, QF_ERROR_NOT_FOUND, NULL, "the plan has no parameter \"%s\"", name);
 }
@@ -215,6 +242,9 @@ qf_status qf_executor_bind_symbol(qf_executor *executor, const char *name, int64
         if (symbol->kind != QF_PLAN_HOST)
             return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
                            "%s follows from the inputs' shapes; it cannot be bound", name);
+        if (executor->captured && executor->symbols[i] == value) return QF_OK;
+        qf_status status = check_frozen(executor, name, NULL, NULL);
+        if (status != QF_OK) return status;
         executor->symbols[i] = value;
         executor->host_bound[i] = true;
         executor->prepared = false;
@@ -237,10 +267,10 @@ static qf_status observe(qf_executor *executor, uint32_t index) {
 }
 
 static qf_status run_step(qf_executor *executor, uint32_t index) {
-    qf_kernel_step *step = &executor->steps[index];
+    const qf_kernel_step *step = &executor->steps[index];
     executor->message[0] = '\0';
     executor->device->mark(executor->device_state, index);
-    qf_status status = executor->device->launch(executor->device_state, step);
+    qf_status status = executor->device->launch(executor->device_state, index);
     if (status == QF_OK) return executor->observer ? observe(executor, index) : QF_OK;
     qf_position position = qf_step_position(executor, index);
     return qf_fail(executor->context, status, &position, "step %u (%s, kernel %s): %s", index,
@@ -252,11 +282,45 @@ qf_status qf_executor_prepare(qf_executor *executor) {
     return executor->prepared ? QF_OK : qf_executor_prepare_all(executor);
 }
 
-qf_status qf_executor_run(qf_executor *executor) {
-    qf_status status = qf_executor_prepare(executor);
+static qf_status run_steps(qf_executor *executor) {
+    qf_status status = QF_OK;
     for (uint32_t i = 0; status == QF_OK && i < executor->plan->step_count; i++) status = run_step(executor, i);
     if (status == QF_OK) executor->device->mark(executor->device_state, executor->plan->step_count);
     return status;
+}
+
+qf_status qf_executor_run(qf_executor *executor) {
+    if (executor->captured) return executor->device->replay(executor->device_state);
+    qf_status status = qf_executor_prepare(executor);
+    return status == QF_OK ? run_steps(executor) : status;
+}
+
+qf_status qf_executor_capture(qf_executor *executor) {
+    if (executor->captured) return QF_OK;
+    if (!executor->device->begin_capture)
+        return qf_fail(executor->context, QF_ERROR_UNSUPPORTED, NULL, "device %s has no graphs to capture into",
+                       executor->device->name);
+    if (executor->observer)
+        return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                       "an observed plan cannot be captured: remove the observer first");
+    qf_status status = qf_executor_prepare(executor);
+    if (status == QF_OK) status = executor->device->begin_capture(executor->device_state);
+    if (status != QF_OK) return status;
+    status = run_steps(executor);
+    qf_status ended = executor->device->end_capture(executor->device_state);
+    if (status == QF_OK) status = ended;
+    executor->captured = status == QF_OK;
+    if (!executor->captured) executor->device->drop_capture(executor->device_state);
+    return status;
+}
+
+void qf_executor_drop_capture(qf_executor *executor) {
+    if (executor->captured) executor->device->drop_capture(executor->device_state);
+    executor->captured = false;
+}
+
+qf_status qf_executor_wait(qf_executor *executor) {
+    return executor->device->wait(executor->device_state);
 }
 
 qf_status qf_executor_output(qf_executor *executor, uint32_t index, qf_tensor *out_tensor) {
@@ -271,6 +335,7 @@ qf_status qf_executor_output(qf_executor *executor, uint32_t index, qf_tensor *o
     out_tensor->dtype = (qf_dtype)tensor->dtype;
     out_tensor->rank = tensor->rank;
     out_tensor->device_type = executor->device->device_type;
+    out_tensor->device_id = executor->device_id;
     out_tensor->data = executor->addresses[tensor->buffer - 1];
     for (uint32_t i = 0; i < tensor->rank; i++)
         out_tensor->dims[i] = executor->values[executor->plan->dims[tensor->first_dim + i].expression - 1];
@@ -282,17 +347,19 @@ void qf_executor_memory_use(const qf_executor *executor, qf_executor_memory *out
     qf_executor_memory memory = {.struct_size = size,
                                  .workspace_bytes = executor->workspace.size,
                                  .unshared_bytes = executor->unshared_bytes,
-                                 .scratch_bytes = executor->scratch.size,
+                                 .scratch_bytes = executor->scratch_bytes,
                                  .mapped_bytes = qf_weights_mapped_bytes(&executor->weights)};
     for (uint32_t i = 0; i < executor->plan->output_count; i++) memory.output_bytes += executor->output_memory[i].size;
     memcpy(out_memory, &memory, size);
 }
 
 uint64_t qf_executor_step_time(const qf_executor *executor, uint32_t index) {
-    return index < executor->plan->step_count ? executor->device->elapsed(executor->device_state, index) : 0;
+    return index < executor->plan->step_count ? executor->device->elapsed(executor->device_state, index, index + 1) : 0;
 }
 
 void qf_executor_observe(qf_executor *executor, qf_step_observer observer, void *user) {
+    if (observer) qf_executor_drop_capture(executor);
+    executor->prepared = executor->prepared && !observer == !executor->observer;
     executor->observer = observer;
     executor->observer_user = user;
 }

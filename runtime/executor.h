@@ -27,6 +27,7 @@ struct qf_executor {
     const qf_device_interface *device;
     void *device_state;
     uint32_t thread_count;
+    int32_t device_id;
     bool check_hashes, time_steps;
     qf_arena arena;
     qf_weights weights;
@@ -44,10 +45,13 @@ struct qf_executor {
     int64_t *dim_values;        /* of plan->dims, for DIMS attributes */
     qf_owned *parameter_memory; /* device copies, where weights cannot be used where they lie */
     qf_owned *output_memory;
-    qf_owned constants, workspace, scratch;
+    qf_owned constants, workspace;
+    uint64_t scratch_bytes; /* held by the device */
+    qf_plan_life *lives;    /* of buffers */
+    uint32_t *last_uses;    /* of references that are results */
     uint64_t unshared_bytes;
     uint32_t cannot_run; /* 1 + the first step without a kernel; 0: all run */
-    bool weights_ready, prepared;
+    bool weights_ready, prepared, captured;
     char message[512]; /* where kernels describe faults */
 
     qf_step_observer observer;

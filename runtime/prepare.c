@@ -243,14 +243,29 @@ static void fill_attributes(qf_executor *executor) {
 _Static_assert(sizeof(qf_plan_integer_record) == sizeof(int64_t),
                "lists of integers are handed to kernels as they lie");
 
+/* Outputs are read after the plan; with an observer everything is. */
+static void fill_last_use(qf_executor *executor, uint32_t reference) {
+    const qf_plan *plan = executor->plan;
+    uint32_t id = plan->references[reference].tensor;
+    executor->last_uses[reference] = UINT32_MAX;
+    if (!id || executor->observer) return;
+    uint32_t buffer = qf_plan_tensor_at(plan, id)->buffer;
+    if (qf_plan_buffer_at(plan, buffer)->kind == QF_PLAN_WORKSPACE)
+        executor->last_uses[reference] = executor->lives[buffer - 1].last_use;
+}
+
 static qf_status fill_steps(qf_executor *executor) {
     const qf_plan *plan = executor->plan;
-    for (uint32_t i = 0; i < plan->reference_count; i++) fill_view(executor, i);
+    for (uint32_t i = 0; i < plan->reference_count; i++) {
+        fill_view(executor, i);
+        fill_last_use(executor, i);
+    }
     fill_attributes(executor);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const qf_plan_step_record *record = &plan->steps[i];
         qf_kernel_step *step = &executor->steps[i];
         step->row = qf_kernel_row_of(record->kernel);
+        step->last_uses = executor->last_uses + record->first_result;
         step->call = (qf_kernel_call){.op = (qf_op)record->op,
                                       .operand_count = record->operand_count,
                                       .result_count = record->result_count,
@@ -269,22 +284,12 @@ static qf_status fill_steps(qf_executor *executor) {
     return QF_OK;
 }
 
-static qf_status make_scratch(qf_executor *executor) {
+static qf_status prepare_device(qf_executor *executor) {
     size_t size = 0;
     qf_status status =
         executor->device->prepare(executor->device_state, executor->steps, executor->plan->step_count, &size);
-    if (status != QF_OK) return status;
-    if (size > executor->scratch.size) {
-        executor->device->release(executor->device_state, executor->scratch.data, executor->scratch.size);
-        executor->scratch = (qf_owned){executor->device->allocate(executor->device_state, size), size};
-        if (!executor->scratch.data) {
-            executor->scratch.size = 0;
-            return qf_fail(executor->context, QF_ERROR_OUT_OF_MEMORY, NULL,
-                           "the device has no %zu bytes left for kernels' scratch", size);
-        }
-    }
-    for (uint32_t i = 0; i < executor->plan->step_count; i++) executor->steps[i].call.scratch = executor->scratch.data;
-    return QF_OK;
+    executor->scratch_bytes = size;
+    return status;
 }
 
 static qf_status check_bound(const qf_executor *executor) {
@@ -315,7 +320,7 @@ qf_status qf_executor_prepare_all(qf_executor *executor) {
     if (status == QF_OK) status = find_extents(executor);
     if (status == QF_OK) status = qf_executor_place(executor);
     if (status == QF_OK) status = fill_steps(executor);
-    if (status == QF_OK) status = make_scratch(executor);
+    if (status == QF_OK) status = prepare_device(executor);
     executor->prepared = status == QF_OK;
     return status;
 }

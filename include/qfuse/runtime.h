@@ -23,13 +23,14 @@ typedef struct qf_executor qf_executor;
 
 typedef struct qf_executor_options {
     size_t struct_size;
-    const char *device;    /* NULL: the one that the plan's target names ("cpu") */
+    const char *device;    /* "cpu", "cuda"; NULL: the one that the plan's target asks for */
     uint32_t thread_count; /* threads a kernel may use; 0: one */
     const char
         *weights_root; /* folder under which parameters' files lie; NULL: files are refused, the host binds all */
     bool time_steps;   /* measure every step (qf_executor_step_time) */
     bool check_hashes; /* compare parameters' bytes with the hash in the plan when mapped */
-    void *stream;      /* the device's stream to launch on (CUstream); NULL on the CPU */
+    void *stream;      /* the device's stream to launch on (CUstream); NULL: the default stream; NULL on the CPU */
+    int32_t device_id; /* the GPU, by the driver's ordinal, where stream does not say it */
 } qf_executor_options;
 
 /* Makes an executor. `context` takes its memory and diagnostics and may differ from the plan's. `plan` must outlive it.
@@ -57,8 +58,21 @@ QF_API QF_MUST_USE qf_status qf_executor_bind_symbol(qf_executor *executor, cons
 /* Checks shapes and guards, then runs every step. Allocates only where sizes changed since the last run and no earlier
  * run needed as much. A broken guard gives QF_ERROR_GUARD and names both sizes; nothing ran then. A step that cannot
  * run (an opaque op) gives QF_ERROR_UNSUPPORTED with its location before anything ran. Reads no values on the host
- * beyond what kernels read: scales, lengths and tables may change in place between runs. */
+ * beyond what CPU kernels read: scales, lengths and tables may change in place between runs.
+ *
+ * On a GPU it enqueues on the stream and returns: results are there when the stream gets that far (qf_executor_wait).
+ * It neither waits nor, once prepared, allocates, so a host may capture it into a CUDA graph of its own: call
+ * qf_executor_prepare before the capture. Steps that the GPU runs as one launch report their time with the first.
+ * Values that the CPU would refuse (indices, slots, pages, lengths out of range) read as zero or write nothing. */
 QF_API QF_MUST_USE qf_status qf_executor_run(qf_executor *executor);
+/* Records the plan into a graph of the device (a CUDA graph), which later runs replay with one launch. Sizes and
+ * addresses are frozen: binding another fails with QF_ERROR_INVALID_ARGUMENT until qf_executor_drop_capture; what lies
+ * behind the addresses (lengths, page tables, scales, activations) may change between replays. Step times are not
+ * measured while captured. QF_ERROR_UNSUPPORTED on the CPU. */
+QF_API QF_MUST_USE qf_status qf_executor_capture(qf_executor *executor);
+QF_API void qf_executor_drop_capture(qf_executor *executor);
+/* Waits until every run so far has finished. Returns the faults that the GPU met meanwhile. */
+QF_API QF_MUST_USE qf_status qf_executor_wait(qf_executor *executor);
 /* The shapes, guards and memory of a run without running. After it, qf_executor_output gives outputs' shapes. */
 QF_API QF_MUST_USE qf_status qf_executor_prepare(qf_executor *executor);
 /* Output `index` of the last run (or prepare); data points to the bound memory or to the executor's, valid until the

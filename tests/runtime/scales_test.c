@@ -85,12 +85,13 @@ static void fault_31_scales_are_not_cached(void **state) {
 /* A device whose memory the host cannot touch: any host read of a scale, a length or a table would end the test. */
 typedef struct sealed {
     uint32_t launches;
+    const qf_kernel_step *steps;
 } sealed;
 
 static bool sealed_runs(qf_target target) {
     return target == QF_TARGET_cpu;
 }
-static qf_status sealed_create(qf_context *context, const qf_device_settings *settings, void **out_state) {
+static qf_status sealed_create(qf_context *context, qf_device_settings *settings, void **out_state) {
     (void)context;
     *out_state = settings->stream;
     return QF_OK;
@@ -111,21 +112,24 @@ static qf_status sealed_upload(void *state, void *destination, const void *sourc
     (void)state, (void)destination, (void)source, (void)size;
     return QF_OK;
 }
-static qf_status sealed_prepare(void *state, const qf_kernel_step *steps, uint32_t count, size_t *out_scratch) {
-    (void)state, (void)steps, (void)count;
-    *out_scratch = 64;
+static qf_status sealed_prepare(void *state, qf_kernel_step *steps, uint32_t count, size_t *out_scratch) {
+    sealed *device = state;
+    (void)count;
+    device->steps = steps;
+    *out_scratch = 0;
     return QF_OK;
 }
-static qf_status sealed_launch(void *state, qf_kernel_step *step) {
+static qf_status sealed_launch(void *state, uint32_t step) {
     sealed *device = state;
+    const qf_kernel_call *call = &device->steps[step].call;
     device->launches++;
-    return step->call.operands[0].data && step->call.results[0].data && step->call.scratch ? QF_OK : QF_ERROR_INTERNAL;
+    return call->operands[0].data && call->results[0].data ? QF_OK : QF_ERROR_INTERNAL;
 }
 static void sealed_mark(void *state, uint32_t step) {
     (void)state, (void)step;
 }
-static uint64_t sealed_elapsed(void *state, uint32_t step) {
-    (void)state, (void)step;
+static uint64_t sealed_elapsed(void *state, uint32_t from, uint32_t to) {
+    (void)state, (void)from, (void)to;
     return 0;
 }
 
