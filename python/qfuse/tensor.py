@@ -1,0 +1,278 @@
+# Owns: tensors in and out: DLPack capsules and buffers as qf_tensor, memory of ours offered as DLPack.
+# Does not own: DLPack's layouts (abi.py), running on tensors (plan.py).
+# Next: plan.py.
+import ctypes
+import math
+import struct
+from ctypes import pythonapi
+
+from . import abi
+from .abi import library
+from .context import Context
+
+pythonapi.PyCapsule_New.restype = ctypes.py_object
+pythonapi.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+# Given as addresses: a destructor sees an object that is going away, which must not be referenced again.
+pythonapi.PyCapsule_IsValid.restype = ctypes.c_int
+pythonapi.PyCapsule_IsValid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
+pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+
+_PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
+_MANAGED = {_PLAIN: abi.qf_dl_managed_tensor, _VERSIONED: abi.qf_dl_managed_tensor_versioned}
+
+# Element types of Python's buffers; the others have no letter there.
+_FORMATS = {"f32": "f", "f64": "d", "f16": "e", "i1": "?", "i8": "b", "u8": "B", "i32": "i", "i64": "q"}
+_BUFFER_DTYPES = {**{letter: name for name, letter in _FORMATS.items()}, "l": "i64"}
+# FP8 tensors of torch and of ml_dtypes lend their bytes; neither exports the type everywhere.
+_FLOAT8 = {"float8_e4m3fn": "f8E4M3FN", "float8_e5m2": "f8E5M2", "float8_e4m3fnuz": "f8E4M3FNUZ",
+           "float8_e5m2fnuz": "f8E5M2FNUZ", "float8_e8m0fnu": "f8E8M0FNU"}
+_BYTES = {"bfloat16": "bf16", **_FLOAT8}
+
+
+def is_torch(value):
+    return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr")
+
+
+def is_numpy(value):
+    return type(value).__module__.split(".")[0] == "numpy" and hasattr(value, "__array_interface__")
+
+
+def _borrow_torch(value):
+    """A tensor whose memory may be read as it lies, and the dtype that DLPack cannot be trusted to say."""
+    value = value.detach().resolve_conj().resolve_neg().contiguous()
+    name = _FLOAT8.get(str(value.dtype).removeprefix("torch."))
+    if name is None:
+        return value, None
+    import torch
+    return value.view(torch.uint8), name
+
+
+def _borrow_numpy(value):
+    import numpy
+    value = numpy.ascontiguousarray(value).reshape(value.shape)
+    if not value.flags.writeable:  # DLPack before 1.0 cannot say so, and NumPy refuses
+        value = value.copy()
+    name = _BYTES.get(value.dtype.name)
+    if name is None:
+        return value, None
+    return value.view(numpy.uint16 if name == "bf16" else numpy.uint8), name
+
+
+def _capsule(value):
+    arguments = {"stream": -1} if value.__dlpack_device__()[0] == abi.DL_CUDA else {}
+    try:
+        return value.__dlpack__(max_version=abi.DL_VERSION, **arguments)
+    except (TypeError, BufferError):  # a producer from before DLPack 1.0, or memory that only it may read
+        return value.__dlpack__(**arguments)
+
+
+def _from_dlpack(context, value):
+    capsule = _capsule(value)
+    out = abi.qf_tensor()
+    for name in (_VERSIONED, _PLAIN):
+        if not pythonapi.PyCapsule_IsValid(id(capsule), name):
+            continue
+        managed = pythonapi.PyCapsule_GetPointer(id(capsule), name)
+        if name == _VERSIONED:
+            context.check(library.qf_tensor_from_versioned(context.handle, managed, ctypes.byref(out), None))
+        else:
+            context.check(library.qf_tensor_from_managed(context.handle, managed, ctypes.byref(out)))
+        return out, capsule  # its destructor gives the tensor back
+    raise TypeError(f"{type(value).__name__}.__dlpack__ gave no DLPack capsule")
+
+
+def _from_buffer(value):
+    view = memoryview(value)
+    name = _BUFFER_DTYPES.get(view.format)
+    if name is None or not view.c_contiguous or view.ndim > abi.MAX_RANK:
+        raise TypeError(f"a buffer of format {view.format!r}, rank {view.ndim} is no tensor that QFuse knows; expected "
+                        f"contiguous elements of one of {', '.join(sorted(_BUFFER_DTYPES))}")
+    size = max(view.nbytes, 1)
+    if view.readonly or not view.nbytes:
+        memory = (ctypes.c_char * size).from_buffer_copy(view.tobytes() or b"\0")
+    else:
+        memory = (ctypes.c_char * size).from_buffer(view)
+    return make(name, view.shape, ctypes.addressof(memory)), memory
+
+
+def make(dtype, shape, address, device=(0, 0)):
+    out = abi.qf_tensor(dtype=abi.DTYPE_NUMBERS[dtype], rank=len(shape), data=address, device_type=device[0],
+                        device_id=device[1])
+    for axis, size in enumerate(shape):
+        out.dims[axis] = size
+    return out
+
+
+def borrow(context, value):
+    """A qf_tensor on the memory of `value`, and what must be held as long as it is used."""
+    if isinstance(value, Tensor):
+        return value.tensor, value
+    name = None
+    if is_torch(value):
+        value, name = _borrow_torch(value)
+    elif is_numpy(value):
+        value, name = _borrow_numpy(value)
+    if not hasattr(value, "__dlpack__"):
+        return _from_buffer(value)
+    tensor, owner = _from_dlpack(context, value)
+    if name is not None:
+        tensor.dtype = abi.DTYPE_NUMBERS[name]
+    return tensor, owner
+
+
+# --- memory of ours ---
+
+_lent = {}  # what consumers of DLPack still use, by number
+
+
+@abi.release_function
+def _release(number):
+    _lent.pop(number, None)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _destroy_capsule(capsule):
+    """A capsule that nobody consumed: consumers rename the ones they took."""
+    for name, layout in _MANAGED.items():
+        if pythonapi.PyCapsule_IsValid(capsule, name):
+            managed = pythonapi.PyCapsule_GetPointer(capsule, name)
+            layout.from_address(managed).deleter(managed)
+
+
+_context = Context()  # of wrappers, which their consumers free whenever they like
+
+
+class Tensor:
+    """Contiguous elements that QFuse made. Any framework takes it without a copy: torch.from_dlpack(t), numpy.asarray(t)
+    (element types that NumPy lacks stay bytes: memoryview(t)). `dtype` is a name such as "f8E4M3FN"."""
+
+    def __init__(self, tensor, owner):
+        self.tensor = tensor
+        self._owner = owner
+
+    @classmethod
+    def empty(cls, dtype, shape):
+        """Zeroed host memory."""
+        tensor = make(dtype, shape, None)
+        size = library.qf_tensor_bytes(ctypes.byref(tensor))
+        if size > 1 << 48:
+            raise MemoryError(f"no memory for {dtype}{list(shape)}")
+        memory = (ctypes.c_char * max(size + 64, 1))()
+        tensor.data = (ctypes.addressof(memory) + 63) // 64 * 64
+        return cls(tensor, memory)
+
+    def fill(self, data):
+        """Takes over the bytes of `data`, which are as many as the tensor's. Host memory only."""
+        size = library.qf_tensor_bytes(ctypes.byref(self.tensor))
+        if len(data) != size:
+            raise ValueError(f"{self!r} takes {size} bytes, found {len(data)}")
+        ctypes.memmove(self.tensor.data, data, size)
+
+    @property
+    def dtype(self):
+        return abi.DTYPE_NAMES[self.tensor.dtype]
+
+    @property
+    def shape(self):
+        return tuple(self.tensor.dims[:self.tensor.rank])
+
+    def __repr__(self):
+        return f"qfuse.Tensor({self.dtype}{list(self.shape)})"
+
+    def __dlpack_device__(self):
+        return (self.tensor.device_type or abi.DL_CPU, self.tensor.device_id)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+            raise BufferError("QFuse lends its memory where it lies; it makes no copies for other devices")
+        versioned = max_version is not None and max_version[0] >= 1
+        out = ctypes.c_void_p()
+        wrap = library.qf_tensor_to_versioned if versioned else library.qf_tensor_to_managed
+        with _context.lock:
+            number = id(self)
+            while number in _lent:
+                number += 1
+            _lent[number] = self
+            try:
+                _context.check(wrap(_context.handle, ctypes.byref(self.tensor), _release, number, ctypes.byref(out)))
+            except BaseException:
+                del _lent[number]
+                raise
+        return pythonapi.PyCapsule_New(out.value, _VERSIONED if versioned else _PLAIN, _destroy_capsule)
+
+    def tobytes(self):
+        """The elements as bytes, row-major. Host memory only."""
+        if self.__dlpack_device__()[0] != abi.DL_CPU:
+            raise BufferError("the tensor lies in device memory; take it through DLPack")
+        return ctypes.string_at(self.tensor.data, library.qf_tensor_bytes(ctypes.byref(self.tensor)))
+
+    def tolist(self):
+        """Nested lists of numbers, for element types that Python knows."""
+        if self.dtype not in _FORMATS:
+            raise TypeError(f"Python has no numbers of type {self.dtype}; take tobytes()")
+        if 0 in self.shape:
+            return _empty_lists(self.shape)
+        flat = struct.unpack(f"={self.element_count()}{_FORMATS[self.dtype]}", self.tobytes())
+        for size in reversed(self.shape[1:]):
+            flat = [list(flat[at:at + size]) for at in range(0, len(flat), size)]
+        return list(flat) if self.shape else flat[0]
+
+    def element_count(self):
+        return math.prod(self.shape)
+
+
+def _empty_lists(shape):
+    return [_empty_lists(shape[1:]) for _ in range(shape[0])] if shape else None
+
+
+# --- results in the framework of the inputs ---
+
+def framework_of(values):
+    """"torch", "numpy" or "": of the first input that is of one."""
+    for value in values:
+        if is_torch(value):
+            return "torch"
+        if is_numpy(value):
+            return "numpy"
+    return ""
+
+
+def torch_dtype(name):
+    import torch
+    plain = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "f64": "float64", "i1": "bool", "i8": "int8",
+             "u8": "uint8", "i32": "int32", "i64": "int64", **{ours: theirs for theirs, ours in _FLOAT8.items()}}
+    dtype = getattr(torch, plain.get(name, ""), None)
+    if dtype is None:
+        raise TypeError(f"this torch has no element type for {name}")
+    return dtype
+
+
+def give(tensor, framework):
+    """A Tensor as the framework has them; NumPy gets FP8 and bf16 as bytes unless ml_dtypes is there."""
+    if framework == "torch":
+        import torch
+        dtype = torch_dtype(tensor.dtype)
+        if tensor.dtype not in _FLOAT8.values():
+            return torch.from_dlpack(tensor)
+        lent = abi.qf_tensor.from_buffer_copy(tensor.tensor)
+        lent.dtype = abi.DTYPE_NUMBERS["u8"]
+        return torch.from_dlpack(Tensor(lent, tensor)).view(dtype)
+    if framework == "numpy":
+        return _give_numpy(tensor)
+    return tensor
+
+
+def _give_numpy(tensor):
+    import numpy
+    if tensor.dtype in _FORMATS:
+        return numpy.frombuffer(bytearray(tensor.tobytes()), dtype=_FORMATS[tensor.dtype]).reshape(tensor.shape)
+    name = {ours: theirs for theirs, ours in _BYTES.items()}.get(tensor.dtype)
+    width = "u2" if tensor.dtype == "bf16" else "u1"
+    plain = numpy.frombuffer(bytearray(tensor.tobytes()), dtype=width)
+    plain = plain.reshape(tensor.shape if name else (-1,))
+    try:
+        import ml_dtypes
+        return plain.view(getattr(ml_dtypes, name))
+    except (ImportError, TypeError):
+        return plain
