@@ -288,6 +288,15 @@ static bool add_step(qf_lowering *lowering, qf_node node) {
     return qf_plan_add_step(lowering->plan, &step) != 0;
 }
 
+/* Copies are alike for every dtype and shape. */
+static const qf_kernel_row *copy_kernel(const qf_lowering *lowering) {
+    char reason[128] = "";
+    const qf_kernel_query query = {.op = QF_OP_copy};
+    const qf_kernel_row *row = qf_kernel_select(lowering->target, &query, reason, sizeof reason);
+    if (!row) (void)qf_fail(lowering->context, QF_ERROR_UNSUPPORTED, NULL, "an output cannot be copied: %s", reason);
+    return row;
+}
+
 /* Outputs whose value lies elsewhere (an input, a weight, a part of something, another output) are copied at the end.
  */
 static bool add_output_copies(qf_lowering *lowering) {
@@ -296,8 +305,10 @@ static bool add_output_copies(qf_lowering *lowering) {
         qf_value value = end->operands[i].value;
         if (!lowering->placements[value.id].root.id || holds_output(lowering, value, i)) continue;
         uint32_t from = tensor_of(lowering, value);
+        const qf_kernel_row *row = copy_kernel(lowering);
+        if (!row) return false;
         qf_plan *plan = lowering->plan;
-        qf_plan_step_record step = {.kernel = QF_OP_copy,
+        qf_plan_step_record step = {.kernel = row->number,
                                     .op = QF_OP_copy,
                                     .first_operand = plan->reference_count,
                                     .operand_count = 1,

@@ -1,6 +1,6 @@
-/* Owns: `qfuse run`: a graph or plan on the CPU, from files or random inputs, compared with files or another graph.
+/* Owns: `qfuse run`: a graph or plan on a device, from files or random inputs, compared with files or another graph.
  * Does not own: running itself (qfuse/runtime.h).
- * Next: tensors.h. */
+ * Next: on_device.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,22 +8,26 @@
 #include <qfuse/codegen.h>
 
 #include "plan/format.h"
-#include "tools/tensors.h"
+#include "tools/on_device.h"
 
 #define MAX_TENSORS 256
 
 typedef struct run_job {
     qf_tool *tool;
+    tool_device *device;
     qf_plan *plan;
     qf_executor *executor;
     qf_graph *graph;
-    qf_tensor inputs[MAX_TENSORS];
+    qf_tensor inputs[MAX_TENSORS]; /* in host memory */
     uint32_t input_count;
+    qf_tensor placed[MAX_TENSORS]; /* on the device */
+    uint32_t placed_count;
 } run_job;
 
 static void destroy_job(run_job *job) {
-    for (uint32_t i = 0; i < job->input_count; i++) tensor_free(&job->inputs[i]);
     qf_executor_destroy(job->executor);
+    for (uint32_t i = 0; i < job->placed_count; i++) tool_device_drop(job->device, &job->placed[i]);
+    for (uint32_t i = 0; i < job->input_count; i++) tensor_free(&job->inputs[i]);
     qf_plan_destroy(job->plan);
     qf_graph_destroy(job->graph);
 }
@@ -49,7 +53,7 @@ static bool load(run_job *job, const char *path) {
     const char *passes = tool->options.passes ? tool->options.passes : "";
     if (tool_run_pipeline(tool, job->graph, passes, tool->options.numerics, NULL) != QF_OK) return false;
     qf_compile_options options = {.struct_size = sizeof options,
-                                  .target = tool->options.target,
+                                  .target = tool_device_target(job->device),
                                   .pipeline = passes,
                                   .numerics = tool->options.numerics};
     return qf_compile(job->graph, &options, &job->plan) == QF_OK;
@@ -105,7 +109,8 @@ static qf_status show_progress(void *user, uint32_t step, const qf_tensor *opera
 static bool execute(run_job *job, const struct run_job *from) {
     const tool_options *options = &job->tool->options;
     qf_executor_options executor_options = {.struct_size = sizeof executor_options,
-                                            .device = options->device,
+                                            .device = job->device->name,
+                                            .device_id = job->device->info.device_id,
                                             .thread_count = (uint32_t)options->threads,
                                             .weights_root = ".",
                                             .time_steps = options->timing};
@@ -127,10 +132,14 @@ static bool execute(run_job *job, const struct run_job *from) {
             if (!load_input(job, i, &job->inputs[i])) return false;
             job->input_count++;
         }
-        if (qf_executor_bind_input(job->executor, i, tensor) != QF_OK) return false;
+        job->placed_count++;
+        if (!tool_device_put(job->device, tensor, &job->placed[i]) ||
+            qf_executor_bind_input(job->executor, i, &job->placed[i]) != QF_OK)
+            return false;
     }
-    qf_executor_observe(job->executor, show_progress, job);
-    return qf_executor_run(job->executor) == QF_OK;
+    /* An observed plan keeps every intermediate; on a GPU steps run as they would in service. */
+    if (job->device->host) qf_executor_observe(job->executor, show_progress, job);
+    return qf_executor_run(job->executor) == QF_OK && qf_executor_wait(job->executor) == QF_OK;
 }
 
 static void print_output(const run_job *job, uint32_t index, const qf_tensor *tensor) {
@@ -168,29 +177,47 @@ static int compare(const run_job *job, uint32_t index, const qf_tensor *found, c
     return ok ? TOOL_OK : TOOL_DIFFERENT;
 }
 
-static int handle_output(run_job *job, const struct run_job *other, uint32_t index) {
-    const tool_options *options = &job->tool->options;
-    qf_tensor found, wanted;
+/* TOOL_OK, TOOL_DIFFERENT, or TOOL_FAILED after a message. */
+static int compare_with_file(const run_job *job, uint32_t index, const qf_tensor *found) {
+    const char *folder = job->tool->options.expect;
     char path[4096];
-    if (qf_executor_output(job->executor, index, &found) != QF_OK) return TOOL_FAILED;
+    qf_tensor wanted;
+    if (!tensor_path(folder, "output", index, path, sizeof path)) {
+        (void)qf_fail(job->tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = folder},
+                      "expected output_%u.pb or output_%u.npy", index, index);
+        return TOOL_FAILED;
+    }
+    if (!tensor_read(job->tool, path, &wanted)) return TOOL_FAILED;
+    int code = compare(job, index, found, &wanted);
+    tensor_free(&wanted);
+    return code;
+}
+
+static bool fetch_output(const run_job *job, uint32_t index, qf_tensor *out) {
+    qf_tensor placed;
+    return qf_executor_output(job->executor, index, &placed) == QF_OK && tool_device_get(job->device, &placed, out);
+}
+
+static int compare_with_job(const run_job *job, const run_job *other, uint32_t index, const qf_tensor *found) {
+    qf_tensor wanted;
+    if (!fetch_output(other, index, &wanted)) return TOOL_FAILED;
+    int code = compare(job, index, found, &wanted);
+    tensor_free(&wanted);
+    return code;
+}
+
+static int handle_output(const run_job *job, const run_job *other, uint32_t index) {
+    const tool_options *options = &job->tool->options;
+    qf_tensor found;
+    if (!fetch_output(job, index, &found)) return TOOL_FAILED;
     if (!options->quiet) print_output(job, index, &found);
-    if (options->output_directory && !save_output(job, index, &found)) return TOOL_FAILED;
-    int code = TOOL_OK;
-    if (options->expect) {
-        if (!tensor_path(options->expect, "output", index, path, sizeof path)) {
-            (void)qf_fail(job->tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = options->expect},
-                          "expected output_%u.pb or output_%u.npy", index, index);
-            return TOOL_FAILED;
-        }
-        if (!tensor_read(job->tool, path, &wanted)) return TOOL_FAILED;
-        code = compare(job, index, &found, &wanted);
-        tensor_free(&wanted);
+    int code = options->output_directory && !save_output(job, index, &found) ? TOOL_FAILED : TOOL_OK;
+    if (code == TOOL_OK && options->expect) code = compare_with_file(job, index, &found);
+    if (code != TOOL_FAILED && other) {
+        int second = compare_with_job(job, other, index, &found);
+        if (code == TOOL_OK || second == TOOL_FAILED) code = second;
     }
-    if (other) {
-        if (qf_executor_output(other->executor, index, &wanted) != QF_OK) return TOOL_FAILED;
-        int second = compare(job, index, &found, &wanted);
-        if (code == TOOL_OK) code = second;
-    }
+    tensor_free(&found);
     return code;
 }
 
@@ -214,10 +241,12 @@ int tool_run(qf_tool *tool) {
         return TOOL_USAGE;
     }
     run_job *main_job = calloc(1, sizeof *main_job), *other = tool->options.compare ? calloc(1, sizeof *other) : NULL;
+    tool_device device = {0};
     int code = TOOL_FAILED;
-    if (main_job && (other || !tool->options.compare)) {
+    if (main_job && (other || !tool->options.compare) && tool_device_open(tool, &device)) {
         main_job->tool = tool;
-        if (other) other->tool = tool;
+        main_job->device = &device;
+        if (other) *other = (run_job){.tool = tool, .device = &device};
         bool ran = load(main_job, tool->options.files[0]) && execute(main_job, NULL);
         if (ran && other) ran = load(other, tool->options.compare) && execute(other, main_job);
         if (ran) code = TOOL_OK;
@@ -230,6 +259,7 @@ int tool_run(qf_tool *tool) {
     }
     if (other) destroy_job(other);
     if (main_job) destroy_job(main_job);
+    tool_device_close(&device);
     free(other);
     free(main_job);
     return code;

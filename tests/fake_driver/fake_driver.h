@@ -1,0 +1,23 @@
+/* Owns: how tests steer the fake driver.
+ * Does not own: the functions of the driver API (runtime/cuda/driver.def).
+ * Next: fake_driver.c. */
+#ifndef QF_TESTS_FAKE_DRIVER_H
+#define QF_TESTS_FAKE_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct qf_fake_state {
+    int device_count, capability; /* 90: compute capability 9.0 */
+    uint64_t calls, fail_at;      /* the fail_at-th call fails; 0: none */
+    bool capturing;               /* the caller's stream is being captured by its owner */
+    int64_t live;                 /* contexts, streams, events, modules, graphs, memory blocks that exist */
+    int64_t live_bytes;
+    uint64_t launches, copies, graph_launches;
+    int context_depth; /* of the context stack; 0 between calls into the library */
+} qf_fake_state;
+
+/* Zeroes everything and sets one GPU of capability 9.0. */
+typedef qf_fake_state *(*qf_fake_reset_function)(void);
+
+#endif

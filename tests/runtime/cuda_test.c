@@ -1,0 +1,221 @@
+/* Tests: devices/cuda.c and cuda/ on a fake driver: opening, refusals, runs of copies, capture, failing calls. */
+#include <dlfcn.h>
+
+#include <qfuse/device.h>
+
+#include "tests/fake_driver/fake_driver.h"
+#include "tests/runtime/running.h"
+
+static qf_fake_reset_function reset;
+
+#define DEVICE_TENSOR(dtype_, data_, ...)                                                                              \
+    ((qf_tensor){.dtype = (dtype_),                                                                                    \
+                 .rank = sizeof((int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1,                                    \
+                 .dims = {__VA_ARGS__},                                                                                \
+                 .data = (data_),                                                                                      \
+                 .device_type = QF_DL_CUDA})
+
+static void compile_for(running *r, const char *target) {
+    running_parse(r, "(%x: f32[T, 2]) {\n  return %x\n}\n");
+    qf_compile_options options = {.struct_size = sizeof options, .target = target};
+    if (qf_compile(r->graph, &options, &r->plan) != QF_OK) fail_msg("%s", r->check.messages);
+}
+
+static qf_status open_executor(running *r, void *stream) {
+    qf_executor_options options = {.struct_size = sizeof options, .stream = stream, .time_steps = true};
+    return qf_executor_create(r->context, r->plan, &options, &r->executor);
+}
+
+static void expect_message(const running *r, const char *part) {
+    if (!strstr(r->check.messages, part)) fail_msg("\"%s\" is not in \"%s\"", part, r->check.messages);
+}
+
+static void a_device_says_what_it_is(void **state) {
+    (void)state;
+    qf_fake_state *fake = reset();
+    check_state check;
+    qf_context *context = check_context(&check);
+    qf_device *device;
+    assert_int_equal(qf_device_open(context, "cuda", NULL, &device), QF_OK);
+    qf_device_info info = {.struct_size = sizeof info};
+    qf_device_describe(device, &info);
+    assert_string_equal(info.name, "fake GPU");
+    assert_string_equal(info.target, "sm_90a");
+    assert_int_equal(info.device_type, QF_DL_CUDA);
+    char text[6] = "hello", back[6] = "";
+    void *memory = qf_device_allocate(device, sizeof text);
+    assert_int_equal(qf_device_upload(device, memory, text, sizeof text), QF_OK);
+    assert_int_equal(qf_device_download(device, back, memory, sizeof back), QF_OK);
+    assert_string_equal(back, "hello");
+    qf_device_release(device, memory, sizeof text);
+    qf_device_mark(device, 0);
+    qf_device_mark(device, 1);
+    assert_int_equal(qf_device_elapsed(device, 0, 1), 250000);
+    assert_int_equal(qf_device_elapsed(device, 0, 7), 0);
+    qf_device_close(device);
+    assert_int_equal(qf_device_open(context, "tpu", NULL, &device), QF_ERROR_NOT_FOUND);
+    assert_non_null(strstr(check.messages, "no device is named \"tpu\""));
+    assert_int_equal(fake->live, 0);
+    assert_int_equal(fake->context_depth, 0);
+    check_destroy(context, &check);
+}
+
+static void another_gpu_is_refused_by_name(void **state) {
+    (void)state;
+    static const struct {
+        int capability, count;
+        const char *target, *message;
+    } cases[] = {
+        {80, 1, "sm_90a", "the plan is for sm_90a, GPU 0 has compute capability 8.0; compile the graph for sm_80"},
+        {89, 1, "sm_90a", "compile the graph for sm_89"},
+        {100, 1, "sm_90a", "compile the graph for sm_100a"},
+        {75, 1, "sm_80", "compile the graph for another target"},
+        {90, 0, "sm_90a", "it has no GPU"},
+        {90, -1, "sm_90a", "initialising the NVIDIA driver"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        running r;
+        qf_fake_state *fake = reset();
+        compile_for(&r, cases[i].target);
+        fake->capability = cases[i].capability;
+        fake->device_count = cases[i].count;
+        assert_int_equal(open_executor(&r, NULL), QF_ERROR_DEVICE);
+        expect_message(&r, cases[i].message);
+        assert_int_equal(fake->live, 0);
+        running_close(&r);
+    }
+}
+
+static void older_targets_run_on_newer_cards(void **state) {
+    (void)state;
+    running r;
+    (void)reset();
+    compile_for(&r, "sm_80");
+    assert_int_equal(open_executor(&r, NULL), QF_OK);
+    running_close(&r);
+}
+
+static void a_plan_runs_and_replays(void **state) {
+    (void)state;
+    running r;
+    qf_fake_state *fake = reset();
+    compile_for(&r, "sm_90a");
+    assert_int_equal(open_executor(&r, NULL), QF_OK);
+    float x[4] = {1, 2, 3, 4}, other[6] = {0};
+    qf_tensor y, input = DEVICE_TENSOR(QF_F32, x, 2, 2), moved = DEVICE_TENSOR(QF_F32, other, 2, 2),
+                 grown = DEVICE_TENSOR(QF_F32, other, 3, 2);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &(qf_tensor){QF_F32, 2, {2, 2}, x, 0, 0}),
+                     QF_ERROR_INVALID_ARGUMENT);
+    expect_message(&r, "lies on a device of DLPack type 1, expected type 2");
+    input.device_id = 1;
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_ERROR_INVALID_ARGUMENT);
+    expect_message(&r, "lies on device 1, the executor runs on device 0");
+    input.device_id = 0;
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_OK);
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_int_equal(qf_executor_step_time(r.executor, 0), 250000);
+    assert_int_equal(qf_executor_output(r.executor, 0, &y), QF_OK);
+    assert_int_equal(y.device_type, QF_DL_CUDA);
+    assert_memory_equal(y.data, x, sizeof x);
+
+    assert_int_equal(qf_executor_capture(r.executor), QF_OK);
+    uint64_t calls = fake->copies;
+    x[2] = 7;
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_int_equal(fake->graph_launches, 1);
+    assert_int_equal(fake->copies, calls);
+    assert_memory_equal(y.data, x, sizeof x);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_OK);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &moved), QF_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &grown), QF_ERROR_INVALID_ARGUMENT);
+    expect_message(&r, "keeps sizes and addresses");
+    qf_executor_drop_capture(r.executor);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &grown), QF_OK);
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_int_equal(fake->graph_launches, 1);
+    assert_int_equal(qf_executor_wait(r.executor), QF_OK);
+    running_close(&r);
+    assert_int_equal(fake->live, 0);
+    assert_int_equal(fake->live_bytes, 0);
+    assert_int_equal(fake->context_depth, 0);
+}
+
+static void memory_stays_flat_over_runs(void **state) {
+    (void)state;
+    running r;
+    qf_fake_state *fake = reset();
+    float x[4] = {1, 2, 3, 4};
+    qf_tensor input = DEVICE_TENSOR(QF_F32, x, 2, 2);
+    compile_for(&r, "sm_90a");
+    assert_int_equal(open_executor(&r, NULL), QF_OK);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_OK);
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    int64_t live = fake->live, bytes = fake->live_bytes;
+    uint64_t allocations = r.check.allocations;
+    for (int i = 0; i < 1000; i++) assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_int_equal(fake->live, live);
+    assert_int_equal(fake->live_bytes, bytes);
+    assert_int_equal(r.check.allocations, allocations);
+    running_close(&r);
+}
+
+/* The caller captures its own stream: a prepared run records, an unprepared one says what to do. */
+static void the_host_may_capture(void **state) {
+    (void)state;
+    running r;
+    qf_fake_state *fake = reset();
+    float x[4] = {1, 2, 3, 4};
+    qf_tensor input = DEVICE_TENSOR(QF_F32, x, 2, 2);
+    char stream[4096] = {0}; /* the fake driver's streams hold recorded copies; zero: it does not capture */
+    compile_for(&r, "sm_90a");
+    assert_int_equal(open_executor(&r, stream), QF_OK);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_OK);
+    fake->capturing = true;
+    assert_int_equal(qf_executor_run(r.executor), QF_ERROR_INVALID_ARGUMENT);
+    expect_message(&r, "call qf_executor_prepare before the capture");
+    fake->capturing = false;
+    assert_int_equal(qf_executor_prepare(r.executor), QF_OK);
+    fake->capturing = true;
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    running_close(&r);
+    assert_int_equal(fake->live, 0);
+}
+
+/* Every driver call fails once: a status, nothing left behind. */
+static void failing_calls_leave_nothing(void **state) {
+    (void)state;
+    bool failed = true;
+    for (uint64_t at = 1; failed; at++) {
+        running r;
+        qf_fake_state *fake = reset();
+        float x[4] = {1, 2, 3, 4};
+        qf_tensor input = DEVICE_TENSOR(QF_F32, x, 2, 2);
+        compile_for(&r, "sm_90a");
+        fake->fail_at = at;
+        qf_status status = open_executor(&r, NULL);
+        if (status == QF_OK) status = qf_executor_bind_input(r.executor, 0, &input);
+        if (status == QF_OK) status = qf_executor_run(r.executor);
+        if (status == QF_OK) status = qf_executor_capture(r.executor);
+        if (status == QF_OK) status = qf_executor_run(r.executor);
+        if (status == QF_OK) status = qf_executor_wait(r.executor);
+        failed = fake->calls >= at;
+        if (status != QF_OK && !*r.check.messages)
+            fail_msg("call %llu failed without a message", (unsigned long long)at);
+        fake->fail_at = 0;
+        running_close(&r);
+        assert_int_equal(fake->live, 0);
+        assert_int_equal(fake->context_depth, 0);
+    }
+}
+
+int main(void) {
+    void *library = dlopen(QF_FAKE_DRIVER, RTLD_NOW | RTLD_GLOBAL);
+    void *address = library ? dlsym(library, "qf_fake_reset") : NULL;
+    if (!address) return 1;
+    memcpy(&reset, &address, sizeof reset);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_says_what_it_is),         cmocka_unit_test(another_gpu_is_refused_by_name),
+        cmocka_unit_test(older_targets_run_on_newer_cards), cmocka_unit_test(a_plan_runs_and_replays),
+        cmocka_unit_test(memory_stays_flat_over_runs),      cmocka_unit_test(the_host_may_capture),
+        cmocka_unit_test(failing_calls_leave_nothing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
