@@ -34,6 +34,8 @@ typedef struct qf_device_interface {
     /* Aligned to 256 bytes; NULL on failure (recorded). */
     void *(*allocate)(void *state, size_t size);
     void (*release)(void *state, void *memory, size_t size);
+    /* Whether the address can be memory of the device, as far as the driver knows; NULL: any may. */
+    bool (*holds)(void *state, const void *memory);
     /* Between host and device memory; done when it returns. */
     qf_status (*upload)(void *state, void *destination, const void *source, size_t size);
     qf_status (*download)(void *state, void *destination, const void *source, size_t size);

@@ -172,6 +172,10 @@ static qf_status check_tensor(const qf_executor *executor, const char *what, uin
         return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
                        "%s \"%s\" lies on device %d, the executor runs on device %d", what, text, given->device_id,
                        executor->device_id);
+    if (bytes && executor->device->holds && !executor->device->holds(executor->device_state, given->data))
+        return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                       "%s \"%s\": %p is not memory of device %s; copy the tensor there first", what, text, given->data,
+                       executor->device->name);
     return QF_OK;
 }
 

@@ -224,6 +224,16 @@ static void cuda_release(void *state, void *memory, size_t size) {
     leave(cuda);
 }
 
+/* The driver knows no attribute of ordinary host memory. */
+static bool cuda_holds(void *state, const void *memory) {
+    cuda_state *cuda = state;
+    unsigned type = 0;
+    if (!enter(cuda)) return false;
+    qf_cu_result result = cuda->driver.pointer_get_attribute(&type, QF_CU_POINTER_MEMORY_TYPE, (qf_cu_address)memory);
+    leave(cuda);
+    return result == 0 && type != QF_CU_MEMORY_HOST;
+}
+
 static qf_status wait_inside(cuda_state *cuda, qf_cu_result result, const char *what) {
     if (result == 0) result = cuda->driver.stream_synchronize(cuda->stream);
     leave(cuda);
@@ -432,6 +442,7 @@ const qf_device_interface qf_device_cuda = {
     .destroy = cuda_destroy,
     .allocate = cuda_allocate,
     .release = cuda_release,
+    .holds = cuda_holds,
     .upload = cuda_upload,
     .download = cuda_download,
     .prepare = cuda_prepare,

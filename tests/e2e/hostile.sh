@@ -72,7 +72,7 @@ refused 2 'newest or first' run g.qf --onnx-revision=x
 refused 1 'unknown numerics' run g.qf --numerics=x
 refused 1 'unknown query scale' run g.qf --query-scale=x
 refused 1 'unknown pass' run g.qf --passes='('
-refused 1 'no device named' run g.qf --device=x
+refused 1 'no device is named' run g.qf --device=x
 refused 2 'unknown option' run g.qf --unknown
 refused 2 'needs a value' run g.qf --dims
 refused 1 'given 3 times' run g.qf --input=g.npy --input=g.npy --input=g.npy

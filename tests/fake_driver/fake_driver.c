@@ -249,9 +249,9 @@ qf_cu_result cuMemsetD8Async(qf_cu_address to, unsigned char value, size_t size,
     return 0;
 }
 qf_cu_result cuPointerGetAttribute(void *value, int attribute, qf_cu_address address) {
-    (void)address;
+    CALL();
     memset(value, 0, sizeof(unsigned));
-    return attribute == QF_CU_POINTER_MEMORY_TYPE ? 0 : 1;
+    return attribute != QF_CU_POINTER_MEMORY_TYPE || address == (qf_cu_address)state.foreign;
 }
 qf_cu_result cuModuleLoadData(qf_cu_module *module, const void *image) {
     CALL();

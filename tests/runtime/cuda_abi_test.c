@@ -1,4 +1,5 @@
-/* Tests: our declarations of the driver's and cuBLASLt's published ABI against NVIDIA's headers, where a toolkit is installed. */
+/* Owns: comparing our declarations of the driver's and cuBLASLt's ABI with NVIDIA's headers, where a toolkit is
+ * installed. Does not own: kernels on a GPU (tests/gpu). Next: runtime/cuda/driver.h. */
 #include "tests/check.h"
 
 #ifdef QF_CUDA_HEADERS

@@ -1,4 +1,6 @@
-/* Tests: devices/cuda.c and cuda/ on a fake driver: opening, refusals, runs of copies, capture, failing calls. */
+/* Owns: tests of devices/cuda.c and cuda/ on a driver without a GPU: opening, refusals, copies, capture, failing calls.
+ * Does not own: kernels on a GPU (tests/gpu).
+ * Next: fake_driver/fake_driver.h. */
 #include <dlfcn.h>
 
 #include <qfuse/device.h>
@@ -110,6 +112,10 @@ static void a_plan_runs_and_replays(void **state) {
     assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_ERROR_INVALID_ARGUMENT);
     expect_message(&r, "lies on device 1, the executor runs on device 0");
     input.device_id = 0;
+    fake->foreign = x;
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_ERROR_INVALID_ARGUMENT);
+    expect_message(&r, "is not memory of device cuda");
+    fake->foreign = NULL;
     assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_OK);
     assert_int_equal(qf_executor_run(r.executor), QF_OK);
     assert_int_equal(qf_executor_step_time(r.executor, 0), 250000);
