@@ -8,9 +8,10 @@
 #include <sys/stat.h>
 
 #include "tools/judge.h"
-#include "tools/tensors.h"
+#include "tools/on_device.h"
 
 #define MAX_INPUTS         256
+#define MAX_OUTPUTS        64
 /* ONNX's own backend runner, for folders without expectations. */
 #define RUNNER_RELATIVE    1e-3
 #define RUNNER_ABSOLUTE    1e-7
@@ -284,6 +285,74 @@ static bool check_class(case_state *state, const char *numerics, const char *key
     return done;
 }
 
+/* --- another device --- */
+
+/* Of a fused graph against the CPU's run of it, relative RMS. docs/numerics.md, "Another device". */
+#define DEVICE_BOUND    1e-3
+#define DEVICE_BOUND_16 3e-2
+
+static void free_outputs(qf_tensor *outputs, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) tensor_free(&outputs[i]);
+}
+
+static void say_device(case_state *state, const char *what, double rms) {
+    size_t used = strlen(state->counts);
+    (void)snprintf(state->counts + used, sizeof state->counts - used, " %s %.1e", what, rms);
+}
+
+/* The unfused graph there, against the reference where there is one. */
+static bool unfused_on(case_state *state, tool_device *device) {
+    qf_tensor outputs[MAX_OUTPUTS];
+    uint32_t count;
+    double before = state->rms;
+    state->rms = -1;
+    bool done = tool_device_run(device, state->clean, state->inputs, outputs, MAX_OUTPUTS, &count);
+    for (uint32_t i = 0; done && i < count; i++) compare_output(state, i, &outputs[i]);
+    if (done && state->rms >= 0) say_device(state, device->name, state->rms);
+    state->rms = before;
+    free_outputs(outputs, count);
+    return done;
+}
+
+/* The fused graph there and on the CPU. */
+static bool fused_on(case_state *state, tool_device *device, tool_device *cpu, const qf_graph *fused) {
+    qf_tensor there[MAX_OUTPUTS], here[MAX_OUTPUTS];
+    uint32_t count = 0, count_here = 0;
+    double worst = 0, bound = state->sixteen_bit ? DEVICE_BOUND_16 : DEVICE_BOUND;
+    bool done = tool_device_run(device, fused, state->inputs, there, MAX_OUTPUTS, &count) &&
+                tool_device_run(cpu, fused, state->inputs, here, MAX_OUTPUTS, &count_here);
+    for (uint32_t i = 0; done && i < count; i++) {
+        double rms = tensor_compare(&there[i], &here[i], 0, 0).relative_rms;
+        if (rms > worst || isnan(rms)) worst = rms;
+        if (!(rms <= bound))
+            complain(state, "output %u on %s, fused: relative RMS %.3g to the CPU, allowed %.3g", i, device->name, rms,
+                     bound);
+    }
+    if (done) say_device(state, "fused", worst);
+    free_outputs(there, count);
+    free_outputs(here, count_here);
+    return done;
+}
+
+static bool judge_on_device(case_state *state) {
+    qf_tool *tool = state->tool;
+    tool_device device = {0}, cpu = {0};
+    qf_graph *fused = NULL;
+    bool done = tool_device_open(tool, tool->options.device, &device) && tool_device_open(tool, NULL, &cpu) &&
+                unfused_on(state, &device);
+    if (done) {
+        const char *passes = tool->options.passes ? tool->options.passes : "default";
+        tool->options.target = device.info.target;
+        fused = qf_graph_clone(state->clean);
+        done = fused && tool_run_pipeline(tool, fused, passes, "rounding", NULL) == QF_OK &&
+               fused_on(state, &device, &cpu, fused);
+    }
+    qf_graph_destroy(fused);
+    tool_device_close(&cpu);
+    tool_device_close(&device);
+    return done;
+}
+
 /* Weights without bytes: such a graph is compiled and explained, not run. */
 static uint32_t count_unbound(const case_state *state) {
     uint32_t count = 0;
@@ -309,7 +378,8 @@ static bool judge_case(case_state *state) {
     if (state->unbound) state->compile_only = true; /* weights that the model stores as pickles */
     if (!state->compile_only && !run_unfused(state)) return false;
     return check_class(state, "rounding", "fused_default", true) &&
-           check_class(state, "relaxed", "fused_relaxed", false);
+           check_class(state, "relaxed", "fused_relaxed", false) &&
+           (state->compile_only || !state->tool->options.device || judge_on_device(state));
 }
 
 static void destroy_case(case_state *state) {

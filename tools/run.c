@@ -53,7 +53,7 @@ static bool load(run_job *job, const char *path) {
     const char *passes = tool->options.passes ? tool->options.passes : "";
     if (tool_run_pipeline(tool, job->graph, passes, tool->options.numerics, NULL) != QF_OK) return false;
     qf_compile_options options = {.struct_size = sizeof options,
-                                  .target = tool_device_target(job->device),
+                                  .target = tool->options.target,
                                   .pipeline = passes,
                                   .numerics = tool->options.numerics};
     return qf_compile(job->graph, &options, &job->plan) == QF_OK;
@@ -243,7 +243,8 @@ int tool_run(qf_tool *tool) {
     run_job *main_job = calloc(1, sizeof *main_job), *other = tool->options.compare ? calloc(1, sizeof *other) : NULL;
     tool_device device = {0};
     int code = TOOL_FAILED;
-    if (main_job && (other || !tool->options.compare) && tool_device_open(tool, &device)) {
+    if (main_job && (other || !tool->options.compare) && tool_device_open(tool, tool->options.device, &device)) {
+        if (!tool->options.target) tool->options.target = device.info.target;
         main_job->tool = tool;
         main_job->device = &device;
         if (other) *other = (run_job){.tool = tool, .device = &device};
