@@ -24,7 +24,7 @@
 #include "kernels/cuda/common/check.cuh"
 #include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/decode/launch.cuh"
-#include "timing.cuh"
+#include "bench/common/timing.cuh"
 
 using namespace qfuse::decode;
 using namespace bench;

@@ -1,6 +1,6 @@
 // Owns: ending a program when a call of the CUDA runtime fails; for benches and harnesses, never for the library.
 // Does not own: errors that a program expects.
-// Read next: bench/decode/decode_bench.cu, tests/gpu/decode/harness.cuh.
+// Read next: bench/decode/decode_bench.cu, tests/gpu/common/harness.cuh.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // Owns: what must come out of a case, and the comparison with it.
-// Does not own: the mathematics (reference.h).
+// Does not own: the mathematics (tests/gpu/common/reference.h).
 // Read next: accuracy.cuh, robustness.cuh.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Owns: the accuracy and robustness harness of the paged decode kernels: its list of tests.
-// Does not own: the tests (accuracy.cuh, robustness.cuh), the reference (reference.h).
-// Read next: reference.h, setup.cuh.
+// Does not own: the tests (accuracy.cuh, robustness.cuh), the reference (tests/gpu/common).
+// Read next: tests/gpu/common/reference.h, setup.cuh.
 //
 // decode_accuracy [NAME-SUBSTRING]   runs all tests (or those whose name contains the argument), prints one line for
 // each and a count; exit status 0 when all passed. A watchdog aborts the process when one test takes over a minute.

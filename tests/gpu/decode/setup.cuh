@@ -5,15 +5,18 @@
 
 #include <random>
 
-#include "harness.cuh"
 #include "kernels/cuda/decode/launch.cuh"
-#include "reference.h"
+#include "tests/gpu/common/harness.cuh"
+#include "tests/gpu/common/inputs.h"
 
 namespace harness {
 
 using namespace qfuse::decode;
 
-enum class Fill { kNormal, kOnes, kMean, kEqual, kRising, kDominant, kExtreme, kOutliers, kNeedle, kTail };
+static_assert(reference::kBf16 == QF_DECODE_BF16 && reference::kF16 == QF_DECODE_F16 &&
+                  reference::kE4m3 == QF_DECODE_E4M3 && reference::kE5m2 == QF_DECODE_E5M2 &&
+                  reference::kNone == QF_DECODE_NONE,
+              "the reference speaks of types by the kernels' numbers");
 
 struct Case {
     std::string name;
@@ -79,33 +82,6 @@ inline int64_t Setup::cache_index(int page, int token, int head) const {
     return (page * page_rows + row) * problem.head_dim;
 }
 
-inline void put(std::vector<uint8_t> &data, int64_t index, int dtype, double x) {
-    if (qf_decode_element_bytes(dtype) == 1) {
-        data[index] = reference::encode_fp8(x, dtype);
-    } else {
-        const uint16_t bits = reference::encode_16(x, dtype);
-        std::memcpy(&data[2 * index], &bits, 2);
-    }
-}
-
-// A quick normal deviate, reproducible from its coordinates.
-struct Random {
-    uint64_t state;
-    explicit Random(uint64_t seed) : state(seed * 0x9E3779B97F4A7C15ull + 0x1234567) {}
-    uint32_t bits() {
-        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-        return static_cast<uint32_t>(state >> 32);
-    }
-    double uniform() {
-        return bits() / 4294967296.0;
-    }
-    double normal() {
-        double sum = -6.0;
-        for (int i = 0; i < 12; ++i) sum += uniform();
-        return sum;
-    }
-};
-
 inline Setup::Setup(const Case &the_case, uint8_t poison)
     : c(the_case), problem(the_case.problem), lengths(the_case.lengths) {
     problem.batch = static_cast<int>(lengths.size());
@@ -146,14 +122,7 @@ inline Setup::Setup(const Case &the_case, uint8_t poison)
     const double q_unit = problem.q_dtype == QF_DECODE_E4M3 ? 1.0 / c.q_scale : 1.0;
     for (int t = 0; t < tokens; ++t) {
         for (int i = 0; i < q_heads * dim; ++i) {
-            double x = random.normal() * q_unit;
-            if (c.keys == Fill::kEqual) x = 0.0;
-            if (c.keys == Fill::kExtreme) x = (random.bits() & 1 ? 1 : -1) * 0.5;
-            if (c.keys == Fill::kRising || c.keys == Fill::kDominant || c.keys == Fill::kTail ||
-                c.keys == Fill::kNeedle) {
-                x = i % dim == 0 ? 2.0 : 0.0;
-            }
-            if (c.keys == Fill::kOutliers && random.bits() % 1000 == 0) x *= 10;
+            const double x = query_value(c.keys, random, i % dim, q_unit);
             put(q, static_cast<int64_t>(t) * row_elements() + i, problem.q_dtype, x);
         }
     }
@@ -163,58 +132,11 @@ inline Setup::Setup(const Case &the_case, uint8_t poison)
     k.assign(cache_bytes, poison), v.assign(cache_bytes, poison);
     const float score_unit = (c.softmax_scale != 0 ? c.softmax_scale : 1.0f / std::sqrt(static_cast<float>(dim))) *
                              (problem.q_dtype == QF_DECODE_E4M3 ? c.q_scale : 1.0f) * c.k_scale * 2.0f;
-    // Values that many random draws share: speed, not statistics, matters for long caches.
     reference::parallel(static_cast<int64_t>(problem.batch) * problem.kv_heads, [&](int64_t item) {
         const int b = static_cast<int>(item / problem.kv_heads), h = static_cast<int>(item % problem.kv_heads);
-        Random draw(c.seed * 1000003 + item);
-        std::vector<uint8_t> pool(4096 * 2), pool_mean(4096 * 2);
-        for (int i = 0; i < 4096; ++i) {
-            const double x = draw.normal();
-            put(pool, i, problem.kv_dtype, x);
-            put(pool_mean, i, problem.kv_dtype, 0.25 + x);
-        }
+        KeyRows rows(c.keys, c.values, problem.kv_dtype, dim, score_unit, c.tail_exponent, c.seed * 1000003 + item);
         for (int j = 0; j < lengths[b]; ++j) {
-            const int64_t base = cache_index(table[b * table_width + j / page], j % page, h);
-            for (int d = 0; d < dim; ++d) {
-                const uint32_t pick = draw.bits();
-                const auto copy = [&](std::vector<uint8_t> &to, const std::vector<uint8_t> &from, uint32_t which) {
-                    std::memcpy(&to[(base + d) * kv_bytes], &from[which % 4096 * kv_bytes], kv_bytes);
-                };
-                const double first = d == 0 ? 1.0 : 0.0; // the queries of the shaped fills see element 0 only
-                switch (c.keys) {
-                case Fill::kNormal:
-                case Fill::kEqual: copy(k, pool, pick); break;
-                case Fill::kOnes:
-                case Fill::kMean: put(k, base + d, problem.kv_dtype, 1.0); break;
-                // The maximum rises by about a fifth of an octave a tile, up to the format's range.
-                case Fill::kRising:
-                    put(k, base + d, problem.kv_dtype, first * std::min(0.14 * (j / 16) / score_unit, 440.0));
-                    break;
-                case Fill::kDominant:
-                    put(k, base + d, problem.kv_dtype, first * (j == lengths[b] / 2 ? 30.0 / score_unit : 0.0));
-                    break;
-                case Fill::kTail:
-                    put(k, base + d, problem.kv_dtype,
-                        first * (j == 0 ? 0.0 : -c.tail_exponent * 0.6931472 / score_unit));
-                    break;
-                case Fill::kNeedle:
-                    put(k, base + d, problem.kv_dtype, first * (j == lengths[b] / 3 ? 16.0 / score_unit : 0.0));
-                    break;
-                case Fill::kExtreme: put(k, base + d, problem.kv_dtype, pick & 1 ? 448.0 : -448.0); break;
-                case Fill::kOutliers:
-                    put(k, base + d, problem.kv_dtype,
-                        reference::decode(pool.data(), pick % 4096, problem.kv_dtype) *
-                            ((pick >> 12) % 1000 == 0 ? 10 : 1));
-                    break;
-                }
-                switch (c.values) {
-                case Fill::kOnes: put(v, base + d, problem.kv_dtype, 1.0); break;
-                case Fill::kMean: copy(v, pool_mean, pick >> 12); break;
-                case Fill::kExtreme: put(v, base + d, problem.kv_dtype, pick >> 1 & 1 ? 448.0 : -448.0); break;
-                case Fill::kNeedle: put(v, base + d, problem.kv_dtype, j == lengths[b] / 3 ? 4.0 : 0.0); break;
-                default: copy(v, pool, pick >> 12); break;
-                }
-            }
+            rows.put_row(k, v, cache_index(table[b * table_width + j / page], j % page, h), j, lengths[b]);
         }
     });
     // Scales.

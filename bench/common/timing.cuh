@@ -1,6 +1,6 @@
 // Owns: timing a CUDA graph, with the card's clock and power meanwhile.
-// Does not own: what is launched (decode_bench.cu).
-// Read next: decode_bench.cu.
+// Does not own: what is launched.
+// Read next: a bench that uses it.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Owns: the decode harness' number formats and its f64 reference, written from the definitions.
-// Does not own: test cases and launches (setup.cuh). Nothing here is shared with the kernels but params.h.
-// Read next: setup.cuh.
+// Owns: the GPU harnesses' number formats and their f64 reference, written from the definitions.
+// Does not own: inputs (inputs.h), test cases and launches (setup.cuh of each harness). Shares nothing with the
+// kernels. Read next: inputs.h.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,22 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/decode/params.h"
-
 namespace reference {
+
+// Element types, by the numbers that the kernels' params.h share.
+constexpr int kBf16 = 0, kF16 = 1, kE4m3 = 2, kE5m2 = 3, kNone = 4;
+
+inline int element_bytes(int dtype) {
+    return dtype == kBf16 || dtype == kF16 ? 2 : 1;
+}
 
 // Value of an FP8 code, from its fields.
 inline double decode_fp8(uint8_t code, int dtype) {
-    const int mantissa_bits = dtype == QF_DECODE_E4M3 ? 3 : 2, bias = dtype == QF_DECODE_E4M3 ? 7 : 15;
+    const int mantissa_bits = dtype == kE4m3 ? 3 : 2, bias = dtype == kE4m3 ? 7 : 15;
     const int mantissa = code & ((1 << mantissa_bits) - 1), exponent = (code & 0x7F) >> mantissa_bits;
     const double sign = code & 0x80 ? -1.0 : 1.0;
-    if (dtype == QF_DECODE_E4M3 && (code & 0x7F) == 0x7F) return NAN;
-    if (dtype == QF_DECODE_E5M2 && exponent == 31) return mantissa ? NAN : sign * INFINITY;
+    if (dtype == kE4m3 && (code & 0x7F) == 0x7F) return NAN;
+    if (dtype == kE5m2 && exponent == 31) return mantissa ? NAN : sign * INFINITY;
     if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
     return sign * std::ldexp(1.0 + std::ldexp(mantissa, -mantissa_bits), exponent - bias);
 }
@@ -29,8 +34,8 @@ inline double decode_fp8(uint8_t code, int dtype) {
 // Nearest code, ties to even, saturating.
 inline uint8_t encode_fp8(double x, int dtype) {
     if (std::isnan(x)) return 0x7F;
-    const int mantissa_bits = dtype == QF_DECODE_E4M3 ? 3 : 2, bias = dtype == QF_DECODE_E4M3 ? 7 : 15;
-    const uint8_t largest = dtype == QF_DECODE_E4M3 ? 0x7E : 0x7B, sign = std::signbit(x) ? 0x80 : 0;
+    const int mantissa_bits = dtype == kE4m3 ? 3 : 2, bias = dtype == kE4m3 ? 7 : 15;
+    const uint8_t largest = dtype == kE4m3 ? 0x7E : 0x7B, sign = std::signbit(x) ? 0x80 : 0;
     const double magnitude = std::fabs(x);
     if (magnitude >= decode_fp8(largest, dtype)) return sign | largest;
     int exponent;
@@ -47,7 +52,7 @@ inline uint8_t encode_fp8(double x, int dtype) {
 }
 
 inline double decode_16(uint16_t bits, int dtype) {
-    if (dtype == QF_DECODE_BF16) {
+    if (dtype == kBf16) {
         const uint32_t word = static_cast<uint32_t>(bits) << 16;
         float f;
         std::memcpy(&f, &word, 4);
@@ -61,7 +66,7 @@ inline double decode_16(uint16_t bits, int dtype) {
 }
 
 inline uint16_t encode_16(double x, int dtype) {
-    if (dtype == QF_DECODE_BF16) {
+    if (dtype == kBf16) {
         const float f = static_cast<float>(x);
         uint32_t word;
         std::memcpy(&word, &f, 4);
@@ -82,16 +87,16 @@ inline uint16_t encode_16(double x, int dtype) {
 }
 
 inline double decode(const void *data, int64_t index, int dtype) {
-    if (dtype == QF_DECODE_E4M3 || dtype == QF_DECODE_E5M2) {
+    if (dtype == kE4m3 || dtype == kE5m2) {
         static const std::vector<double> table = [] {
             std::vector<double> t(512);
             for (int i = 0; i < 256; ++i) {
-                t[i] = decode_fp8(static_cast<uint8_t>(i), QF_DECODE_E4M3);
-                t[256 + i] = decode_fp8(static_cast<uint8_t>(i), QF_DECODE_E5M2);
+                t[i] = decode_fp8(static_cast<uint8_t>(i), kE4m3);
+                t[256 + i] = decode_fp8(static_cast<uint8_t>(i), kE5m2);
             }
             return t;
         }();
-        return table[static_cast<const uint8_t *>(data)[index] + (dtype == QF_DECODE_E4M3 ? 0 : 256)];
+        return table[static_cast<const uint8_t *>(data)[index] + (dtype == kE4m3 ? 0 : 256)];
     }
     return decode_16(static_cast<const uint16_t *>(data)[index], dtype);
 }
@@ -130,7 +135,7 @@ struct Row {
 struct RowResult {
     std::vector<double> out;      // before any output scale
     std::vector<double> emulated; // with P rounded to e4m3 at the integer log2 maximum, offset 8
-    std::vector<double> rounded;  // with P rounded to the kernel's 16-bit type at that maximum, offset 4
+    std::vector<double> rounded;  // with P rounded to `p_dtype` at that maximum, offset 4; zeros for kNone
     double lse;
 };
 
@@ -158,13 +163,14 @@ inline RowResult attend(const Row &row, bool emulate, int p_dtype) {
         const float *v = row.v + static_cast<int64_t>(key) * row.head_dim;
         sum += p;
         for (int d = 0; d < row.head_dim; ++d) result.out[d] += p * v[d];
-        const double kernel_p =
-            decode_16(encode_16(std::exp2(score / std::log(2.0) - reference + 4), p_dtype), p_dtype);
-        kernel_sum += kernel_p;
-        for (int d = 0; d < row.head_dim; ++d) result.rounded[d] += kernel_p * v[d];
+        if (p_dtype != kNone) {
+            const double kernel_p =
+                decode_16(encode_16(std::exp2(score / std::log(2.0) - reference + 4), p_dtype), p_dtype);
+            kernel_sum += kernel_p;
+            for (int d = 0; d < row.head_dim; ++d) result.rounded[d] += kernel_p * v[d];
+        }
         if (emulate) {
-            const double code = decode_fp8(encode_fp8(std::exp2(score / std::log(2.0) - reference + 8), QF_DECODE_E4M3),
-                                           QF_DECODE_E4M3);
+            const double code = decode_fp8(encode_fp8(std::exp2(score / std::log(2.0) - reference + 8), kE4m3), kE4m3);
             rounded_sum += code;
             for (int d = 0; d < row.head_dim; ++d) result.emulated[d] += code * v[d];
         }
