@@ -307,7 +307,7 @@ qf_status qf_run_pipeline(qf_graph *graph, const qf_pipeline_options *given, qf_
     if (status != QF_OK) return status;
     qf_report report;
     qf_report_init(&report, context);
-    if (options.rewrite_limit) report.rewrite_limit = options.rewrite_limit;
+    if (options.rewrite_limit || options.limit_rewrites) report.rewrite_limit = options.rewrite_limit;
     qf_pipeline pipeline = {.context = context};
     qf_pipeline_hooks hooks = {!options.skip_verify, options.observer, options.observer_user};
     status = qf_graph_verify(graph);

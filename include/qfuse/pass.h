@@ -39,6 +39,7 @@ typedef struct qf_pipeline_options {
     void *observer_user;
     const char *rules;      /* text of further rules, or NULL; they stay loaded in the context */
     const char *rules_name; /* for locations in messages about `rules` */
+    bool limit_rewrites;    /* rewrite_limit counts where it is 0, too: nothing is rewritten */
 } qf_pipeline_options;
 
 /* Runs a pipeline. `options` may be NULL; *out_run may be NULL when no report is wanted, else the caller destroys it.

@@ -50,7 +50,8 @@ class qf_pt2_import_options(Options):
 class qf_pipeline_options(Options):
     _fields_ = [("struct_size", c_size_t), ("passes", c_char_p), ("numerics", c_char_p), ("target", c_char_p),
                 ("query_scale", c_char_p), ("rewrite_limit", c_uint32), ("skip_verify", c_bool), ("observer", c_void_p),
-                ("observer_user", c_void_p), ("rules", c_char_p), ("rules_name", c_char_p)]
+                ("observer_user", c_void_p), ("rules", c_char_p), ("rules_name", c_char_p),
+                ("limit_rewrites", c_bool)]
 
 
 class qf_site(Options):
@@ -78,7 +79,7 @@ class qf_plan_tensor_info(ctypes.Structure):
 
 class qf_executor_options(Options):
     _fields_ = [("struct_size", c_size_t), ("device", c_char_p), ("thread_count", c_uint32), ("weights_root", c_char_p),
-                ("time_steps", c_bool), ("check_hashes", c_bool), ("stream", c_void_p)]
+                ("time_steps", c_bool), ("check_hashes", c_bool), ("stream", c_void_p), ("device_id", c_int32)]
 
 
 class qf_tensor(ctypes.Structure):
@@ -162,6 +163,7 @@ FUNCTIONS = {
     "qf_executor_bind_symbol": (c_status, [c_void_p, c_char_p, c_int64]),
     "qf_executor_prepare": (c_status, [c_void_p]),
     "qf_executor_run": (c_status, [c_void_p]),
+    "qf_executor_wait": (c_status, [c_void_p]),
     "qf_executor_output": (c_status, [c_void_p, c_uint32, POINTER(qf_tensor)]),
     "qf_tensor_bytes": (c_uint64, [POINTER(qf_tensor)]),
     "qf_tensor_from_managed": (c_status, [c_void_p, c_void_p, POINTER(qf_tensor)]),

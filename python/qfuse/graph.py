@@ -67,11 +67,11 @@ class Graph(Handle):
             library.qf_text_destroy(self.context.handle, out)
         return result
 
-    def run_pipeline(self, passes=None, *, numerics=None, target=None, query_scale=None, rules=None, rewrite_limit=0):
+    def run_pipeline(self, passes=None, *, numerics=None, target=None, query_scale=None, rules=None, rewrite_limit=None):
         """Rewrites the graph in place and returns the Report. The arguments are those of `qfuse opt`; rules: text."""
         options = abi.qf_pipeline_options(passes=encode(passes), numerics=encode(numerics), target=encode(target),
                                           query_scale=encode(query_scale), rules=encode(rules), rules_name=b"rules",
-                                          rewrite_limit=rewrite_limit)
+                                          rewrite_limit=rewrite_limit or 0, limit_rewrites=rewrite_limit is not None)
         run = ctypes.c_void_p()
         with self.context.lock:
             self.context.check(library.qf_run_pipeline(self.handle, ctypes.byref(options), ctypes.byref(run)))

@@ -75,13 +75,13 @@ class Plan(Handle):
 class Executor(Handle):
     """The state of running one plan: bound tensors, workspace, mapped weights. One thread at a time.
 
-    device: "cpu", "cuda", or None for the plan's; stream: the address of a CUstream to launch on; weights_root: the
-    folder under which the files of weights lie."""
+    device: "cpu", "cuda", or None for the plan's; device_id: of several GPUs; stream: the address of a CUstream to launch
+    on; weights_root: the folder under which the files of weights lie."""
 
-    def __init__(self, plan, *, device=None, stream=None, threads=0, weights_root=None):
+    def __init__(self, plan, *, device=None, device_id=0, stream=None, threads=0, weights_root=None):
         context = Context()  # of its own: other threads may run the same plan
-        options = abi.qf_executor_options(device=encode(device), stream=stream, thread_count=threads,
-                                          weights_root=encode(weights_root))
+        options = abi.qf_executor_options(device=encode(device), device_id=device_id, stream=stream,
+                                          thread_count=threads, weights_root=encode(weights_root))
         handle = ctypes.c_void_p()
         context.check(library.qf_executor_create(context.handle, plan.handle, ctypes.byref(options),
                                                  ctypes.byref(handle)))
@@ -116,7 +116,11 @@ class Executor(Handle):
         self.context.check(library.qf_executor_prepare(self.handle))
 
     def run(self):
+        """On a GPU the work is in the stream when this returns; wait() or the stream's order tells when it is done."""
         self.context.check(library.qf_executor_run(self.handle))
+
+    def wait(self):
+        self.context.check(library.qf_executor_wait(self.handle))
 
     def output(self, index):
         """Output `index` of the last run, in the memory where it lies."""
@@ -140,7 +144,8 @@ def ordered(plan, values):
     return values
 
 
-def run(plan, values, *, weights=None, symbols=None, device=None, stream=None, threads=0, weights_root=None):
+def run(plan, values, *, weights=None, symbols=None, device=None, device_id=0, stream=None, threads=0,
+        weights_root=None):
     """Runs a plan once and returns its outputs as a list, in the framework of the inputs: torch tensors, NumPy arrays, or
     qfuse.Tensor.
 
@@ -150,7 +155,8 @@ def run(plan, values, *, weights=None, symbols=None, device=None, stream=None, t
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
     values = ordered(plan, values)
-    executor = Executor(plan, device=device, stream=stream, threads=threads, weights_root=weights_root)
+    executor = Executor(plan, device=device, device_id=device_id, stream=stream, threads=threads,
+                        weights_root=weights_root)
     for name, value in (weights or {}).items():
         executor.bind_parameter(name, value)
     for name, value in (symbols or {}).items():
@@ -158,5 +164,6 @@ def run(plan, values, *, weights=None, symbols=None, device=None, stream=None, t
     for index, value in enumerate(values):
         executor.bind_input(index, value)
     executor.run()
+    executor.wait()
     framework = tensors.framework_of(values)
     return [tensors.give(executor.output(index), framework) for index in range(len(plan.outputs))]

@@ -111,8 +111,8 @@ class Optimized:
             import torch
             key = (str(device), torch.cuda.current_stream(device).cuda_stream)
             if key not in self._executors:
-                with torch.cuda.device(device):
-                    self._executors[key] = Executor(self.plan, device="cuda", stream=key[1])
+                self._executors[key] = Executor(self.plan, device="cuda", device_id=device.index or 0,
+                                                stream=key[1] or None)
         return self._executors[key]
 
     def _run(self, values, symbols):
@@ -127,6 +127,7 @@ class Optimized:
         framework = tensors.framework_of(values.values())
         if framework != "torch":
             executor.run()
+            executor.wait()
             return [_copied(executor.output(index), framework) for index in range(len(self.plan.outputs))]
         return self._run_on_torch(executor, values)
 

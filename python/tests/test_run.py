@@ -123,6 +123,11 @@ class Reports(unittest.TestCase):
         self.assertIn("attention %q, %k, %v", str(graph))
         self.assertEqual(len(report.rewrites), len([line for line in report.rewrites if line]))
 
+    def test_limits(self):
+        report = qfuse.read_text(ATTENTION).run_pipeline(rewrite_limit=0)
+        self.assertEqual((report.fused_fp8_out, report.rewrites), (0, ()))
+        self.assertIn("rewrite_limit", str(report))
+
     def test_not_fused(self):
         text = ATTENTION.replace("  %y = quantize %o, %out_scale {dtype=f8E4M3FN}\n", "").replace("return %y", "return %o")
         report = qfuse.read_text(text).run_pipeline()
