@@ -8,7 +8,7 @@
 
 #include "ir/text.h"
 #include "tools/explain.h"
-#include "tools/tensors.h"
+#include "tools/inputs.h"
 
 #define MAX_INPUTS 256
 
@@ -149,13 +149,7 @@ static bool make_inputs(qf_tool *tool, const qf_graph *graph, qf_tensor *inputs)
                 return false;
             continue;
         }
-        *tensor = (qf_tensor){.dtype = qf_value_dtype(graph, value), .rank = qf_value_rank(graph, value)};
-        for (uint32_t axis = 0; axis < tensor->rank; axis++)
-            if (!qf_dim_evaluate(tool->context, qf_value_dims(graph, value)[axis], tool_symbol_extent, tool,
-                                 &tensor->dims[axis]))
-                return false;
-        if (!tensor_allocate(tool, tensor)) return false;
-        tensor_randomise(tensor, tool->options.seed * 1000003u + i);
+        if (!random_input(tool, graph, i, tensor)) return false;
     }
     return true;
 }

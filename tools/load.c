@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "ir/text.h"
+#include "plan/format.h"
 #include "tools/tool.h"
 
 static qf_status io_fault(qf_tool *tool, const char *path, const char *doing) {
@@ -79,51 +80,93 @@ bool tool_write_file(qf_tool *tool, const char *path, const void *data, size_t s
     return qf_write_file(tool->context, path, data, size) == QF_OK;
 }
 
-/* QFuse text begins with a comment or the word graph; an ONNX model with a protobuf tag. */
-static bool looks_like_text(const char *data, size_t size) {
-    size_t at = 0;
-    while (at < size && strchr(" \t\r\n", data[at])) at++;
-    return size - at >= 2 &&
-           (strncmp(data + at, "//", 2) == 0 || data[at] == '#' || strncmp(data + at, "graph", 5) == 0);
+typedef enum file_kind { FILE_TEXT, FILE_ONNX, FILE_PT2, FILE_PLAN } file_kind;
+
+static bool begins_with(const char *data, size_t size, const char *start) {
+    return size >= strlen(start) && memcmp(data, start, strlen(start)) == 0;
 }
 
-static qf_graph *import_onnx(qf_tool *tool, const char *path) {
-    qf_onnx_import_options options = {.struct_size = sizeof options};
+/* QFuse text begins with a comment or the word graph, after blanks; archives and plans with their magic; an ONNX model
+ * with a protobuf tag, of which the usual first one (ir_version) is a control character. What is none of them is text
+ * on standard input, where people type, and a model in a file. */
+static file_kind kind_of(const char *data, size_t size, file_kind otherwise) {
+    size_t at = 0;
+    if (begins_with(data, size, "PK\3\4")) return FILE_PT2;
+    if (begins_with(data, size, QF_PLAN_MAGIC)) return FILE_PLAN;
+    while (at < size && data[at] && strchr(" \t\r\n", data[at])) at++;
+    if (begins_with(data + at, size - at, "//") || begins_with(data + at, size - at, "#") ||
+        begins_with(data + at, size - at, "graph"))
+        return FILE_TEXT;
+    return size && data[0] == '\b' ? FILE_ONNX : otherwise;
+}
+
+/* `data` NULL: from the file. */
+static qf_graph *import_onnx(qf_tool *tool, const char *path, const char *data, size_t size) {
+    qf_onnx_import_options options = {.struct_size = sizeof options, .name = path};
     if (tool->options.revision && strcmp(tool->options.revision, "first") == 0)
         options.revision = QF_ONNX_REVISION_FIRST;
     options.stepwise_16bit = tool->options.onnx_stepwise;
     qf_graph *graph = NULL;
-    return qf_onnx_import_file(tool->context, path, &options, &graph) == QF_OK ? graph : NULL;
+    qf_status status = data ? qf_onnx_import_memory(tool->context, data, size, &options, &graph)
+                            : qf_onnx_import_file(tool->context, path, &options, &graph);
+    return status == QF_OK ? graph : NULL;
 }
 
-static qf_graph *import_pt2(qf_tool *tool, const char *path) {
-    qf_pt2_import_options options = {.struct_size = sizeof options};
+static qf_graph *import_pt2(qf_tool *tool, const char *path, const char *data, size_t size) {
+    qf_pt2_import_options options = {.struct_size = sizeof options, .name = path};
     qf_graph *graph = NULL;
     char *customs = NULL;
     if (tool->options.pt2_customs) {
-        size_t size;
-        customs = tool_read_file(tool, tool->options.pt2_customs, (size_t)1 << 20, &size);
+        size_t customs_size;
+        customs = tool_read_file(tool, tool->options.pt2_customs, (size_t)1 << 20, &customs_size);
         if (!customs) return NULL;
     }
     options.customs = customs;
-    qf_status status = qf_pt2_import_file(tool->context, path, &options, &graph);
+    qf_status status = data ? qf_pt2_import_memory(tool->context, data, size, &options, &graph)
+                            : qf_pt2_import_file(tool->context, path, &options, &graph);
     free(customs);
     return status == QF_OK ? graph : NULL;
 }
 
+static void release_data(qf_context *context, void *data) {
+    (void)context;
+    free(data);
+}
+
+/* A graph of bytes that it may keep: they are freed with it, or at once where it keeps none. */
+static qf_graph *graph_of_bytes(qf_tool *tool, const char *path, file_kind kind, char *data, size_t size) {
+    qf_graph *graph = NULL;
+    qf_position position = {.location = path};
+    if (kind == FILE_TEXT)
+        graph = qf_graph_parse(tool->context, (qf_text){data, size}, path);
+    else if (kind == FILE_PLAN)
+        (void)qf_fail(tool->context, QF_ERROR_UNSUPPORTED, &position,
+                      "expected a graph, found a launch plan: `qfuse run` runs plans");
+    else
+        graph = kind == FILE_ONNX ? import_onnx(tool, path, data, size) : import_pt2(tool, path, data, size);
+    if (!graph || kind == FILE_TEXT) {
+        free(data);
+        return graph;
+    }
+    if (qf_graph_adopt(graph, data, release_data)) return graph;
+    qf_graph_destroy(graph);
+    free(data);
+    return NULL;
+}
+
 static qf_graph *load_graph(qf_tool *tool, const char *path) {
-    if (tool_has_extension(path, "onnx")) return import_onnx(tool, path);
-    if (tool_has_extension(path, "pt2")) return import_pt2(tool, path);
+    if (tool_has_extension(path, "onnx")) return import_onnx(tool, path, NULL, 0);
+    if (tool_has_extension(path, "pt2")) return import_pt2(tool, path, NULL, 0);
+    bool standard_input = strcmp(path, "-") == 0;
     size_t size;
     char *data = tool_read_file(tool, path, QF_TEXT_MAX_BYTES, &size);
     if (!data) return NULL;
-    qf_graph *graph = NULL;
-    if (strcmp(path, "-") == 0 || tool_has_extension(path, "qf") || looks_like_text(data, size))
-        graph = qf_graph_parse(tool->context, (qf_text){data, size}, strcmp(path, "-") == 0 ? "<stdin>" : path);
-    else
-        graph = import_onnx(tool, path);
-    free(data);
-    return graph;
+    file_kind kind =
+        tool_has_extension(path, "qf") ? FILE_TEXT : kind_of(data, size, standard_input ? FILE_TEXT : FILE_ONNX);
+    if (standard_input || kind == FILE_TEXT || kind == FILE_PLAN)
+        return graph_of_bytes(tool, standard_input ? "<stdin>" : path, kind, data, size);
+    free(data); /* models are mapped, and their weights lie beside them */
+    return kind == FILE_PT2 ? import_pt2(tool, path, NULL, 0) : import_onnx(tool, path, NULL, 0);
 }
 
 /* A size for a symbol that no type has is a slip of the pen. */
@@ -140,9 +183,45 @@ static bool knows_dims(qf_tool *tool) {
     return true;
 }
 
-qf_graph *tool_load_graph(qf_tool *tool, const char *path) {
-    qf_graph *graph = load_graph(tool, path);
+static qf_graph *checked(qf_tool *tool, qf_graph *graph) {
+    tool->sized = graph;
     if (!graph || knows_dims(tool)) return graph;
     qf_graph_destroy(graph);
+    tool->sized = NULL;
     return NULL;
+}
+
+qf_graph *tool_load_graph(qf_tool *tool, const char *path) {
+    return checked(tool, load_graph(tool, path));
+}
+
+/* By its name, or by its first bytes. Only regular files are opened: a pipe would wait for a writer. */
+static bool is_plan_file(const char *path) {
+    char start[sizeof QF_PLAN_MAGIC - 1];
+    struct stat status;
+    if (tool_has_extension(path, "qfplan")) return true;
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    FILE *file = fopen(path, "rb");
+    bool is =
+        file && fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, QF_PLAN_MAGIC, sizeof start) == 0;
+    if (file) (void)fclose(file);
+    return is;
+}
+
+bool tool_load_graph_or_plan(qf_tool *tool, const char *path, qf_graph **out_graph, qf_plan **out_plan) {
+    *out_graph = NULL;
+    *out_plan = NULL;
+    if (strcmp(path, "-") != 0) {
+        if (is_plan_file(path)) return qf_plan_load(tool->context, path, out_plan) == QF_OK;
+        return (*out_graph = tool_load_graph(tool, path)) != NULL;
+    }
+    size_t size;
+    char *data = tool_read_file(tool, path, QF_TEXT_MAX_BYTES, &size);
+    if (!data) return false;
+    file_kind kind = kind_of(data, size, FILE_TEXT);
+    if (kind != FILE_PLAN)
+        return (*out_graph = checked(tool, graph_of_bytes(tool, "<stdin>", kind, data, size))) != NULL;
+    qf_status status = qf_plan_from_bytes(tool->context, data, size, out_plan);
+    free(data);
+    return status == QF_OK;
 }

@@ -53,8 +53,15 @@ static void print_excerpt(const qf_diagnostic *diagnostic) {
 static void print_diagnostic(void *user, const qf_diagnostic *diagnostic) {
     static const char *const names[] = {"error", "warning", "remark", "note"};
     qf_tool *state = user;
-    if (diagnostic->severity == QF_SEVERITY_ERROR) state->error_count++;
+    if (diagnostic->severity == QF_SEVERITY_WARNING) {
+        tool_keep_warning(state, diagnostic->location, diagnostic->message);
+        return;
+    }
     if (diagnostic->severity > QF_SEVERITY_WARNING && state->options.quiet) return;
+    if (diagnostic->severity == QF_SEVERITY_ERROR) {
+        state->error_count++;
+        tool_print_warnings(state);
+    }
     (void)fflush(stdout);
     if (diagnostic->location[0]) (void)fprintf(stderr, "%s: ", diagnostic->location);
     (void)fprintf(stderr, "%s: %s\n", names[diagnostic->severity], diagnostic->message);
@@ -88,7 +95,11 @@ static int run_command(const tool_command *command, int count, char **arguments)
         (void)fprintf(stderr, "error: out of memory\n");
         return TOOL_FAILED;
     }
-    int code = command->run(&state);
+    qf_status checked = tool_check_options(&state);
+    int code = checked == QF_OK                       ? command->run(&state)
+               : checked == QF_ERROR_INVALID_ARGUMENT ? TOOL_USAGE
+                                                      : TOOL_FAILED;
+    tool_print_warnings(&state);
     if (code == TOOL_FAILED && !state.error_count)
         (void)fprintf(stderr, "error: %s\n", qf_status_name(qf_context_status(state.context)));
     free(state.rules_text);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "passes/manager.h"
 #include "tools/tool.h"
 
 typedef enum option_kind {
@@ -18,6 +19,7 @@ typedef enum option_kind {
     OPTION_DIMS,
     OPTION_REVISION,
     OPTION_PASS,
+    OPTION_LIMIT,
     OPTION_INPUTS
 } option_kind;
 
@@ -36,7 +38,7 @@ static const struct option {
      AT(query_scale)},
     {"rules", "FILE", "opt explain run compare", "further rules", OPTION_TEXT, AT(rules)},
     {"rewrite-limit", "N", "opt explain run compare", "leave out every rewrite after the N-th (bisecting)",
-     OPTION_NUMBER, AT(rewrite_limit)},
+     OPTION_LIMIT, AT(rewrite_limit)},
     {"emit", "FORM", "opt", "text, onnx, dot, plan (readable), plan-binary, none; default text", OPTION_TEXT, AT(emit)},
     {"o", "FILE", "opt", "write there in place of standard output", OPTION_TEXT, AT(output)},
     {"print-before", "PASS", "opt", "print the graph before this pass, or all", OPTION_PASS, AT(print_before)},
@@ -57,8 +59,8 @@ static const struct option {
      "16-bit Softmax and Sigmoid round after every step, as onnx.reference does", OPTION_FLAG, AT(onnx_stepwise)},
     {"json", NULL, "explain", "one JSON object", OPTION_FLAG, AT(json)},
     {"input", "FILE", "run", "the next input, .npy or .pb (ONNX tensor); without: random numbers", OPTION_INPUTS, 0},
-    {"dims", "LIST", "run opt compare", "sizes of symbols for random inputs: \"T=16,B=2\"; others get 4", OPTION_DIMS,
-     AT(dims)},
+    {"dims", "LIST", "run opt compare",
+     "sizes of symbols for random inputs: \"T=16,B=2\"; others: what the graph assumed, or 4", OPTION_DIMS, AT(dims)},
     {"seed", "N", "run opt compare rules", "of random inputs", OPTION_NUMBER, AT(seed)},
     {"expect", "FOLDER", "run compare", "inputs from input_<i>.pb or .npy in it; run also compares with output_<i>",
      OPTION_TEXT, AT(expect)},
@@ -134,6 +136,10 @@ static bool set_option(tool_options *into, const struct option *option, const ch
     case OPTION_NUMBER:
         return read_number(value, (uint64_t *)(void *)field) ||
                fault("expected a whole number, found ", value, "", command);
+    case OPTION_LIMIT:
+        into->rewrite_limited = true;
+        return read_number(value, (uint64_t *)(void *)field) ||
+               fault("expected a whole number, found ", value, "", command);
     case OPTION_THREADS: {
         uint64_t *threads = (uint64_t *)(void *)field;
         return (read_number(value, threads) && *threads >= 1 && *threads <= 1024) ||
@@ -195,4 +201,18 @@ bool tool_read_options(qf_tool *tool, const tool_command *command, int count, ch
         tool->options.files[tool->options.file_count++] = arguments[i];
     }
     return true;
+}
+
+qf_status tool_check_options(qf_tool *tool) {
+    const tool_options *given = &tool->options;
+    qf_pass_options pass = {0};
+    qf_pipeline pipeline = {.context = tool->context};
+    qf_status status = qf_target_parse(tool->context, qf_text_of(given->target ? given->target : "cpu"), &pass.target);
+    if (status == QF_OK && given->numerics)
+        status = qf_numerics_parse(tool->context, qf_text_of(given->numerics), &pass.numerics);
+    if (status == QF_OK && given->query_scale)
+        status = qf_query_scale_parse(tool->context, qf_text_of(given->query_scale), &pass.query_scale);
+    if (status == QF_OK && given->passes) status = qf_pipeline_parse(tool->context, given->passes, &pass, &pipeline);
+    qf_pipeline_destroy(&pipeline);
+    return status;
 }

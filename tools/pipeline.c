@@ -1,13 +1,10 @@
-/* Owns: running a pipeline with the switches of the command line, and the sizes it gives to symbols.
+/* Owns: running a pipeline with the switches of the command line.
  * Does not own: the pipelines (passes/).
  * Next: tool.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/text.h"
 #include "tools/tool.h"
-
-#define DEFAULT_EXTENT 4
 
 static bool wanted(const char *which, const char *pass) {
     return which && (strcmp(which, "all") == 0 || strcmp(which, pass) == 0);
@@ -34,24 +31,6 @@ static void observe(void *user, qf_pass_event event, const char *pass, const qf_
         (void)fprintf(stderr, "%9.3f ms  %s%s\n", seconds * 1e3, pass, changed ? "" : " (no change)");
 }
 
-/* "T=16,B=2": the extent of a named symbol, or the default. */
-static int64_t extent_of(const qf_tool *tool, const char *name) {
-    const char *at = tool->options.dims;
-    size_t size = strlen(name);
-    while (at && *at) {
-        if (strncmp(at, name, size) == 0 && at[size] == '=') return strtoll(at + size + 1, NULL, 10);
-        at = strchr(at, ',');
-        if (at) at++;
-    }
-    return DEFAULT_EXTENT;
-}
-
-bool tool_symbol_extent(void *user, qf_dim_symbol symbol, int64_t *out_value) {
-    const qf_tool *state = user;
-    *out_value = extent_of(state, qf_string_c(state->context, qf_dim_symbol_name(state->context, symbol)));
-    return true;
-}
-
 qf_status tool_run_pipeline(qf_tool *tool, qf_graph *graph, const char *passes, const char *numerics,
                             qf_run **out_run) {
     if (out_run) *out_run = NULL;
@@ -66,6 +45,7 @@ qf_status tool_run_pipeline(qf_tool *tool, qf_graph *graph, const char *passes, 
         .target = tool->options.target,
         .query_scale = tool->options.query_scale,
         .rewrite_limit = tool->options.rewrite_limit > UINT32_MAX ? UINT32_MAX : (uint32_t)tool->options.rewrite_limit,
+        .limit_rewrites = tool->options.rewrite_limited,
         .skip_verify = tool->options.no_verify,
         .observer = observe,
         .observer_user = tool,

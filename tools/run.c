@@ -3,11 +3,11 @@
  * Next: on_device.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <qfuse/codegen.h>
 
-#include "plan/format.h"
+#include "plan/plan.h"
+#include "tools/inputs.h"
 #include "tools/on_device.h"
 
 #define MAX_TENSORS 256
@@ -22,6 +22,7 @@ typedef struct run_job {
     uint32_t input_count;
     qf_tensor placed[MAX_TENSORS]; /* on the device */
     uint32_t placed_count;
+    bool random; /* an input was made up */
 } run_job;
 
 static void destroy_job(run_job *job) {
@@ -32,24 +33,10 @@ static void destroy_job(run_job *job) {
     qf_graph_destroy(job->graph);
 }
 
-/* By its name, or by its first bytes. Only regular files are opened: a pipe would wait for a writer. */
-static bool is_plan(const char *path) {
-    char start[sizeof QF_PLAN_MAGIC - 1];
-    struct stat status;
-    if (tool_has_extension(path, "qfplan")) return true;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return false;
-    FILE *file = fopen(path, "rb");
-    bool is =
-        file && fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, QF_PLAN_MAGIC, sizeof start) == 0;
-    if (file) (void)fclose(file);
-    return is;
-}
-
 static bool load(run_job *job, const char *path) {
     qf_tool *tool = job->tool;
-    if (is_plan(path)) return qf_plan_load(tool->context, path, &job->plan) == QF_OK;
-    job->graph = tool_load_graph(tool, path);
-    if (!job->graph) return false;
+    if (!tool_load_graph_or_plan(tool, path, &job->graph, &job->plan)) return false;
+    if (job->plan) return true;
     const char *passes = tool->options.passes ? tool->options.passes : "";
     if (tool_run_pipeline(tool, job->graph, passes, tool->options.numerics, NULL) != QF_OK) return false;
     qf_compile_options options = {.struct_size = sizeof options,
@@ -59,25 +46,22 @@ static bool load(run_job *job, const char *path) {
     return qf_compile(job->graph, &options, &job->plan) == QF_OK;
 }
 
-static bool random_input(run_job *job, uint32_t index, qf_tensor *out) {
+/* A plan without its graph says less of its inputs. */
+static bool random_plan_input(run_job *job, uint32_t index, qf_tensor *out) {
     qf_plan_tensor_info info;
     if (!qf_plan_input(job->plan, index, &info)) return false;
     *out = (qf_tensor){.dtype = info.dtype, .rank = info.rank};
+    for (uint32_t i = 0; i < info.rank && info.rank <= QF_TENSOR_MAX_RANK; i++) {
+        out->dims[i] = info.dims[i];
+        if (info.dims[i] >= 0) continue;
+        (void)qf_fail(job->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                      "input %u of the plan has a symbolic size: give its tensor with --input", index);
+        return false;
+    }
     if (info.rank > QF_TENSOR_MAX_RANK) {
         (void)qf_fail(job->tool->context, QF_ERROR_UNSUPPORTED, NULL,
                       "input %u \"%s\" has no known shape: a plan with it cannot run", index, info.name);
         return false;
-    }
-    for (uint32_t i = 0; i < info.rank; i++) {
-        out->dims[i] = info.dims[i];
-        if (info.dims[i] >= 0) continue;
-        if (!job->graph) {
-            (void)qf_fail(job->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
-                          "input %u of the plan has a symbolic size: give its tensor with --input", index);
-            return false;
-        }
-        qf_dim dim = qf_value_dims(job->graph, job->graph->inputs[index])[i];
-        if (!qf_dim_evaluate(job->tool->context, dim, tool_symbol_extent, job->tool, &out->dims[i])) return false;
     }
     if (!tensor_allocate(job->tool, out)) return false;
     tensor_randomise(out, job->tool->options.seed * 1000003u + index);
@@ -92,7 +76,8 @@ static bool load_input(run_job *job, uint32_t index, qf_tensor *out) {
     if (index < options->input_count) {
         (void)snprintf(path, sizeof path, "%s", options->inputs[index]);
     } else if (!options->expect || !tensor_path(options->expect, "input", index, path, sizeof path)) {
-        return random_input(job, index, out);
+        job->random = true;
+        return job->graph ? random_input(job->tool, job->graph, index, out) : random_plan_input(job, index, out);
     }
     return tensor_read(job->tool, path, out) && tensor_convert(job->tool, out, info.dtype);
 }
@@ -103,6 +88,21 @@ static qf_status show_progress(void *user, uint32_t step, const qf_tensor *opera
     (void)operands, (void)operand_count, (void)results, (void)result_count;
     tool_progress(job->tool, "running step", step + 1, qf_plan_step_count(job->plan));
     return QF_OK;
+}
+
+/* Sizes that no input's shape determines. */
+static bool bind_symbols(run_job *job) {
+    const qf_plan *plan = job->plan;
+    for (uint32_t i = 0; i < plan->symbol_count; i++) {
+        if (plan->symbols[i].kind != QF_PLAN_HOST) continue;
+        const char *name = qf_plan_symbol(plan, i);
+        qf_dim dim = qf_dim_named(job->tool->context, qf_text_of(name));
+        int64_t size;
+        if (!dim.id || !tool_symbol_extent(job->tool, qf_dim_as_symbol(job->tool->context, dim), &size) ||
+            qf_executor_bind_symbol(job->executor, name, size) != QF_OK)
+            return false;
+    }
+    return true;
 }
 
 /* `from` NULL: inputs of its own; else the other job's inputs, by position. */
@@ -137,9 +137,14 @@ static bool execute(run_job *job, const struct run_job *from) {
             qf_executor_bind_input(job->executor, i, &job->placed[i]) != QF_OK)
             return false;
     }
+    if (!bind_symbols(job)) return false;
     /* An observed plan keeps every intermediate; on a GPU steps run as they would in service. */
     if (job->device->host) qf_executor_observe(job->executor, show_progress, job);
-    return qf_executor_run(job->executor) == QF_OK && qf_executor_wait(job->executor) == QF_OK;
+    qf_status status = qf_executor_run(job->executor);
+    if (status == QF_OK) status = qf_executor_wait(job->executor);
+    bool unfit = status == QF_ERROR_INVALID_ARGUMENT || status == QF_ERROR_GUARD;
+    if (unfit && job->random && job->graph) random_inputs_note(job->tool, job->graph);
+    return status == QF_OK;
 }
 
 static void print_output(const run_job *job, uint32_t index, const qf_tensor *tensor) {

@@ -116,6 +116,18 @@ void tensor_randomise(qf_tensor *tensor, uint64_t seed) {
     }
 }
 
+void tensor_set_integer(qf_tensor *tensor, int64_t index, int64_t number) {
+    qf_store_i64(tensor->dtype, tensor->data, index, number);
+}
+
+void tensor_randomise_integers(qf_tensor *tensor, uint64_t seed, int64_t first, int64_t end) {
+    uint64_t state = seed * 0x2545F4914F6CDD1Du + 1;
+    int64_t count = element_count(tensor);
+    for (int64_t i = 0; i < count; i++)
+        tensor_set_integer(tensor, i,
+                           first + (end > first ? (int64_t)(next_random(&state) % (uint64_t)(end - first)) : 0));
+}
+
 tensor_difference tensor_compare(const qf_tensor *a, const qf_tensor *b, double relative, double absolute) {
     tensor_difference result = {.comparable = a->rank == b->rank};
     for (uint32_t i = 0; i < a->rank && result.comparable; i++) result.comparable = a->dims[i] == b->dims[i];

@@ -25,6 +25,10 @@ bool tensor_convert(qf_tool *tool, qf_tensor *tensor, qf_dtype dtype);
 /* Reproducible by seed: floats about normal with deviation 0.5, integers 0 or 1, booleans. */
 void tensor_randomise(qf_tensor *tensor, uint64_t seed);
 
+/* Integers from `first` up to, not including, `end`; `first` everywhere where there is none between. */
+void tensor_randomise_integers(qf_tensor *tensor, uint64_t seed, int64_t first, int64_t end);
+void tensor_set_integer(qf_tensor *tensor, int64_t index, int64_t number);
+
 typedef struct tensor_difference {
     double relative_rms; /* |a - b| / |b|, in f64; infinite where one is NaN and the other is not */
     double largest;      /* absolute */

@@ -30,8 +30,12 @@ typedef struct tool_options {
     uint32_t file_count;
     uint64_t rewrite_limit, seed, threads;
     double tolerance;
+    bool rewrite_limited; /* --rewrite-limit was given, also as 0 */
     bool print_changed, timing, statistics, no_verify, verify_rewrites, remarks, json, quiet, help;
 } tool_options;
+
+/* Kinds of warnings that are kept until they are printed with their counts. */
+#define TOOL_MAX_WARNINGS 64
 
 typedef struct qf_tool {
     qf_context *context;
@@ -39,6 +43,9 @@ typedef struct qf_tool {
     uint32_t error_count;
     char *rules_text; /* contents of --rules */
     size_t rules_size;
+    const qf_graph *sized; /* whose facts and assumptions give sizes to symbols; 0: none */
+    struct tool_warning *warnings;
+    uint32_t warning_count;
     uint64_t passes_begun;
     double started; /* for progress: said on stderr once two seconds have passed */
     double last_progress;
@@ -53,9 +60,20 @@ typedef struct tool_command {
 bool tool_read_options(qf_tool *tool, const tool_command *command, int count, char **arguments);
 void tool_print_options(FILE *out, const char *command);
 
+/* options.c: values that only a context can judge: pipelines, classes, targets. QF_OK, or a status after a message that
+ * lists the known ones. */
+qf_status tool_check_options(qf_tool *tool);
+
+/* warnings.c: equal texts are printed once, with the first place and a count. */
+void tool_keep_warning(qf_tool *tool, const char *location, const char *message);
+void tool_print_warnings(qf_tool *tool);
+
 /* load.c */
-/* The graph of a file by its first bytes ("-": standard input): QFuse text or ONNX. NULL after a message. */
+/* The graph of a file by its name or first bytes ("-": standard input): QFuse text, ONNX, a torch.export archive. NULL
+ * after a message. */
 qf_graph *tool_load_graph(qf_tool *tool, const char *path);
+/* The same, or a plan: one of the two is not NULL. False after a message. */
+bool tool_load_graph_or_plan(qf_tool *tool, const char *path, qf_graph **out_graph, qf_plan **out_plan);
 /* The whole file, at most `limit` bytes, NUL-terminated; NULL after a message. Freed with free(). */
 char *tool_read_file(qf_tool *tool, const char *path, size_t limit, size_t *out_size);
 /* Writes to a temporary file and renames it; "-" is standard output. False after a message. */
@@ -66,7 +84,8 @@ bool tool_has_extension(const char *path, const char *extension);
 /* pipeline.c: runs the pipeline of the options with all debug switches; *out_run may be NULL when not wanted. */
 qf_status tool_run_pipeline(qf_tool *tool, qf_graph *graph, const char *passes, const char *numerics, qf_run **out_run);
 
-/* A qf_symbol_lookup with the tool as user: --dims, else 4. */
+/* inputs.c: a qf_symbol_lookup with the tool as user: --dims, else what the graph assumed it to equal, else 4 within
+ * its facts. */
 bool tool_symbol_extent(void *user, qf_dim_symbol symbol, int64_t *out_value);
 
 /* Says on stderr what goes on, when the command has run for two seconds or more, at most twice a second. `total` 0:

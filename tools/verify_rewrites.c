@@ -1,25 +1,16 @@
 /* Owns: proving the rewrites of one run on random inputs.
- * Does not own: judging sites (judge.c), random numbers (tensors.c).
+ * Does not own: judging sites (judge.c), random inputs (inputs.c).
  * Next: judge.h. */
 #include "tools/verify_rewrites.h"
 
 #include <stdlib.h>
 
+#include "tools/inputs.h"
 #include "tools/judge.h"
-#include "tools/tensors.h"
 
 static bool bind_random_inputs(qf_tool *tool, const qf_graph *graph, qf_interpreter *interpreter, qf_tensor *tensors) {
     for (uint32_t i = 0; i < graph->input_count; i++) {
-        qf_value value = graph->inputs[i];
-        tensors[i] = (qf_tensor){.dtype = qf_value_dtype(graph, value), .rank = qf_value_rank(graph, value)};
-        for (uint32_t axis = 0; axis < tensors[i].rank; axis++)
-            if (!qf_dim_evaluate(tool->context, qf_value_dims(graph, value)[axis], tool_symbol_extent, tool,
-                                 &tensors[i].dims[axis])) {
-                (void)qf_fail(tool->context, QF_ERROR_INVALID_ARGUMENT, NULL, "input %u has no size; give --dims", i);
-                return false;
-            }
-        if (!tensor_allocate(tool, &tensors[i])) return false;
-        tensor_randomise(&tensors[i], tool->options.seed * 1000003u + i);
+        if (!random_input(tool, graph, i, &tensors[i])) return false;
         if (qf_interpreter_bind_input(interpreter, i, &tensors[i]) != QF_OK) return false;
     }
     return true;

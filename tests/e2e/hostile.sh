@@ -5,6 +5,7 @@
 # Next: tools/load.c, tools/options.c. Usage: tests/e2e/hostile.sh QFUSE
 set -uo pipefail
 qfuse=$1
+program=$(realpath "$(dirname "$0")/../corpus/pt2/hf_gptoss_eager_div_bfloat16/model.pt2")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 2
@@ -27,7 +28,7 @@ refused() {
 # accepted ARGUMENTS...: exit code 0.
 accepted() {
     local found=0
-    timeout 20 "$qfuse" "$@" </dev/null >out 2>err || found=$?
+    timeout 20 "$qfuse" "$@" <"${input:-/dev/null}" >out 2>err || found=$?
     runs=$((runs + 1))
     [ "$found" -eq 0 ] && return
     echo "qfuse $*: expected success, found exit code $found and:"
@@ -69,13 +70,78 @@ refused 2 'whole number' run g.qf --seed=18446744073709551616
 refused 2 'whole number' opt g.qf --rewrite-limit=-1
 refused 2 'name of a pass' opt g.qf --print-after=nothing
 refused 2 'newest or first' run g.qf --onnx-revision=x
-refused 1 'unknown numerics' run g.qf --numerics=x
-refused 1 'unknown query scale' run g.qf --query-scale=x
-refused 1 'unknown pass' run g.qf --passes='('
+for command in opt explain run compare; do
+    refused 2 'there are default, exact, rounding' "$command" g.qf --numerics=x
+    refused 2 'there are graph, unit, dynamic' "$command" g.qf --query-scale=x
+    refused 2 'passes and pipelines are' "$command" g.qf --passes='('
+    refused 2 'there are cpu' "$command" g.qf --target=x
+done
+refused 2 'there are cpu' opt g.qf --passes='legalize{target=x}'
 refused 1 'no device is named' run g.qf --device=x
 refused 2 'unknown option' run g.qf --unknown
 refused 2 'needs a value' run g.qf --dims
 refused 1 'given 3 times' run g.qf --input=g.npy --input=g.npy --input=g.npy
+
+# Standard input, told apart by its first bytes.
+accepted opt g.qf --emit=onnx -o g.onnx
+accepted opt g.qf --emit=plan-binary -o g.qfplan
+sed 's/T, 4/2, 4/g' g.qf >fixed.qf
+accepted opt fixed.qf --emit=plan-binary -o fixed.qfplan
+for name in g.qf g.onnx; do
+    for command in opt explain run; do input=$name accepted "$command" -; done
+    grep -q 'z: f32\[4, 4\]' out || { echo "run - <$name: another result"; faults=$((faults + 1)); }
+done
+input=fixed.qfplan accepted run -
+input=g.qfplan refused 1 'symbolic size' run -
+input=g.qfplan refused 1 '^<stdin>: error: expected a graph, found a launch plan' opt -
+refused 1 '^g.qfplan: error: expected a graph, found a launch plan' explain g.qfplan
+printf 'PK\3\4rest' >half.zip
+input=half.zip refused 1 '^<stdin>: error: ' opt -
+printf '\10\7\42' >half.onnx
+input=half.onnx refused 1 '^<stdin>: byte 2: error: ' opt -
+printf 'grape' >typed
+input=typed refused 1 '^<stdin>:1:1: error: ' opt -
+refused 1 '^<stdin>:1:1: error: ' opt -
+
+# Integers that fit what reads them, and sizes that fit what was assumed.
+cat >ids.qf <<'END'
+graph @g(%table: f32[1, 8], %ids: i64[T], %lens: i32[B], %q: f32[B, 1, 2, 8], %k: f32[B, 1, 3, 8], %cache: f32[2, 1, 1, 8],
+         %row: f32[T, 1, 8], %slots: i64[T], %u: f32[U]) symbols(T min 6) assume(U == 2*T) {
+  %flat = view %ids {shape=[T, 1]}
+  %rows = gather %table, %flat {axis=0}
+  %o = attention %q, %k, %k, kv_lens=%lens {scale=0.5}
+  %written = kv_cache_write %cache, %row, %slots
+  %v = view %u {shape=[T, 2]}
+  return %rows, %o, %written, %v
+}
+END
+for seed in 0 1 2 3; do accepted run ids.qf --seed=$seed; done
+grep -q 'f32\[6, 2\]' out || { echo "an assumed size was not taken:"; cat out; faults=$((faults + 1)); }
+printf 'graph @g(%%x: f32[A], %%n: i64[]) {\n  %%i = iota {shape=[B]} : i64[B]\n  %%y = gather %%x, %%i\n  return %%y\n}\n' >beyond.qf
+refused 1 'outside of axis' run beyond.qf --dims=A=2,B=3
+grep -q '^note: .*--dims=A=2' err || { echo "the sizes of a failed run were not said"; faults=$((faults + 1)); }
+
+# Warnings: once a kind, with a count; also in silence. No rewrite at all.
+if "$qfuse" explain "$program" --quiet >out 2>err; then
+    accepted explain "$program" --quiet
+    grep -q 'warning: .*histc.*(and 1 more place)$' err && [ "$(grep -c 'warning: .*histc' err)" -eq 1 ] ||
+        { echo "warnings of one kind were not counted:"; head -n 4 err; faults=$((faults + 1)); }
+else
+    grep -q 'no torch.export frontend' err || { echo "explain $program failed:"; head -n 4 err; faults=$((faults + 1)); }
+fi
+accepted opt g.qf --rewrite-limit=0
+cat >fuse.qf <<'END'
+graph @g(%x: f32[2, 4, 8], %s: f32[]) {
+  %o = attention %x4, %x4, %x4 {scale=0.5}
+  return %o
+}
+END
+sed -i '2s/.*/  %x4 = view %x {shape=[1, 2, 4, 8]}\n  %o = attention %x4, %x4, %x4 {scale=0.5}\n  %y = quantize %o, %s {dtype=f8E4M3FN}/; s/return %o/return %y/' fuse.qf
+for limit in 0 9; do
+    accepted explain fuse.qf --rewrite-limit=$limit
+    [ "$limit" -eq 0 ] && pattern='rewrite_limit' || pattern='fused by'
+    grep -q "$pattern" out || { echo "--rewrite-limit=$limit: expected $pattern"; cat out; faults=$((faults + 1)); }
+done
 
 # .npy files: each as input of a graph of f32[2, 4].
 good="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 4), }"
@@ -107,7 +173,7 @@ refused 1 '^nothing: error: ' case nothing
 # Output.
 for place in /nonexistent/x directory /proc/x ''; do refused 1 'error: cannot write' opt g.qf -o "$place"; done
 echo old >kept
-refused 1 'unknown pass' opt g.qf --passes=x -o kept
+refused 2 'unknown pass' opt g.qf --passes=x -o kept
 [ "$(cat kept)" = old ] || { echo "a file was written although the command failed"; faults=$((faults + 1)); }
 accepted opt g.qf -o kept
 ln -s kept link
