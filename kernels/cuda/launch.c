@@ -1,12 +1,13 @@
 /* Owns: the recorder: appending actions, handing out scratch and zeroed memory.
  * Does not own: what is recorded (the builders).
  * Next: launch.h. */
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/builder.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-#define ALIGNMENT 256
+#define ALIGNMENT            256
+#define BLOCKS_PER_PROCESSOR 32
 
 static qf_cuda_action *append(qf_cuda_recorder *recorder, qf_cuda_action_kind kind) {
     qf_cuda_action *action = QF_ARENA_NEW(recorder->arena, qf_cuda_action, 1);
@@ -76,4 +77,21 @@ qf_status qf_cuda_refuse(const qf_kernel_step *step, const char *format, ...) {
     (void)vsnprintf(step->call.message, step->call.message_size, format, arguments);
     va_end(arguments);
     return QF_ERROR_UNSUPPORTED;
+}
+
+qf_status qf_cuda_wrong(const qf_kernel_step *step, const char *what) {
+    (void)snprintf(step->call.message, step->call.message_size, "%s: expected %s", qf_op_name(step->call.op), what);
+    return QF_ERROR_INVALID_ARGUMENT;
+}
+
+qf_cuda_launch *qf_cuda_add_grid(qf_cuda_recorder *recorder, const char *image, const char *kernel, size_t params_size,
+                                 uint64_t items, uint32_t block) {
+    qf_cuda_launch *launch = qf_cuda_add_launch(recorder, image, kernel, params_size);
+    if (!launch) return NULL;
+    uint64_t blocks = (items + block - 1) / block, most = (uint64_t)recorder->processor_count * BLOCKS_PER_PROCESSOR;
+    if (most < 1) most = 1;
+    launch->grid[0] = (uint32_t)(blocks < 1 ? 1 : blocks < most ? blocks : most);
+    launch->block[0] = block;
+    launch->dependent = recorder->target >= QF_TARGET_sm_90a;
+    return launch;
 }

@@ -76,6 +76,7 @@ typedef struct qf_cuda_recorder {
     char *scratch;            /* shared by all steps: contents do not survive a step */
     char *zeroed;             /* zero before the first step; every kernel that uses it leaves it zero */
     /* Of the step being recorded. */
+    uint32_t index;     /* its number in the plan, to compare with last_uses */
     uint32_t remaining; /* steps that may be looked at from this one on, itself included */
     uint32_t taken;     /* steps that the builder covers; 1 unless it says more */
     qf_cuda_action *first, *last;

@@ -31,6 +31,7 @@ static qf_status record_step(qf_cuda_actions *actions, qf_cuda_recorder *recorde
                              qf_cuda_action **out_first) {
     qf_kernel_step *step = &actions->steps[index];
     qf_cuda_builder build = qf_cuda_builder_of(step->row);
+    recorder->index = index;
     recorder->remaining = actions->step_count - index;
     recorder->taken = 1;
     recorder->first = recorder->last = NULL;

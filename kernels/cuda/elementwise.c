@@ -1,0 +1,191 @@
+/* Owns: the builder of elementwise ops: which steps have a meaning, which arithmetic they need, how many join.
+ * Does not own: chains and their programs (elementwise_chain.c).
+ * Next: elementwise_chain.h, docs/decisions/0008-elementwise-programs.md. */
+#include "kernels/cuda/elementwise_chain.h"
+
+#include <string.h>
+
+#define MOST_THREADS  256u
+#define LEAST_THREADS 32u
+
+typedef enum op_class {
+    NOT_ELEMENTWISE,
+    FUNCTION,   /* of one float */
+    ARITHMETIC, /* of one or two numbers */
+    TRUTH,      /* a boolean of one or two elements */
+    CHOICE,     /* where, clamp */
+    CONVERSION
+} op_class;
+
+static op_class class_of(qf_op op) {
+    switch (op) {
+    case QF_OP_exp:
+    case QF_OP_log:
+    case QF_OP_sqrt:
+    case QF_OP_rsqrt:
+    case QF_OP_reciprocal:
+    case QF_OP_tanh:
+    case QF_OP_sigmoid:
+    case QF_OP_erf:
+    case QF_OP_sin:
+    case QF_OP_cos:
+    case QF_OP_silu:
+    case QF_OP_gelu: return FUNCTION;
+    case QF_OP_neg:
+    case QF_OP_abs:
+    case QF_OP_floor:
+    case QF_OP_ceil:
+    case QF_OP_round:
+    case QF_OP_sign:
+    case QF_OP_relu:
+    case QF_OP_add:
+    case QF_OP_sub:
+    case QF_OP_mul:
+    case QF_OP_div:
+    case QF_OP_pow:
+    case QF_OP_mod:
+    case QF_OP_minimum:
+    case QF_OP_maximum: return ARITHMETIC;
+    case QF_OP_not:
+    case QF_OP_is_nan:
+    case QF_OP_is_inf:
+    case QF_OP_and:
+    case QF_OP_or:
+    case QF_OP_xor:
+    case QF_OP_equal:
+    case QF_OP_less:
+    case QF_OP_less_equal:
+    case QF_OP_greater:
+    case QF_OP_greater_equal: return TRUTH;
+    case QF_OP_where:
+    case QF_OP_clamp: return CHOICE;
+    case QF_OP_cast: return CONVERSION;
+    default: return NOT_ELEMENTWISE;
+    }
+}
+
+uint32_t qf_cuda_elementwise_operands(qf_op op) {
+    if (class_of(op) == CHOICE) return 3;
+    if (class_of(op) == NOT_ELEMENTWISE) return 0;
+    return op >= QF_OP_add ? 2 : 1;
+}
+
+/* The dtype in whose arithmetic the step computes. */
+static qf_dtype computing(const qf_kernel_call *call) {
+    return call->op == QF_OP_where ? call->results[0].dtype : call->operands[0].dtype;
+}
+
+static bool is_exact_in_f32(qf_dtype dtype) {
+    return qf_cuda_domain_of(dtype) == QF_CUDA_F32 || dtype == QF_I1;
+}
+
+/* Whether f32 registers give the CPU's bits for a conversion. An integer result can be stored then, not used on. */
+static bool converts_through_f32(qf_dtype from, qf_dtype to) {
+    if (qf_cuda_domain_of(from) == QF_CUDA_F32 || from == QF_I1) return true;
+    if (from == QF_I8 || from == QF_U8) return is_exact_in_f32(to);
+    return (from == QF_I32 || from == QF_I64) && to == QF_F32;
+}
+
+static bool is_wide(const qf_kernel_call *call) {
+    qf_dtype dtype = computing(call);
+    if (call->op == QF_OP_cast) return !converts_through_f32(dtype, call->results[0].dtype);
+    if (!is_exact_in_f32(dtype)) return true;
+    /* Integer arithmetic on booleans: division by zero, remainders. */
+    return dtype == QF_I1 && class_of(call->op) != TRUTH && class_of(call->op) != CHOICE;
+}
+
+static qf_status check_dtypes(const qf_kernel_step *step) {
+    const qf_kernel_call *call = &step->call;
+    qf_dtype dtype = computing(call);
+    for (uint32_t i = 0; i < call->operand_count; i++) {
+        const qf_view *operand = qf_cuda_operand(step, i);
+        bool is_condition = call->op == QF_OP_where && i == 0;
+        if (operand && operand->dtype != (is_condition ? QF_I1 : dtype))
+            return qf_cuda_wrong(step, is_condition ? "a condition of type i1" : "operands of one dtype");
+    }
+    bool has_meaning = class_of(call->op) != FUNCTION || qf_dtype_is_float(dtype);
+    if (!has_meaning)
+        return qf_cuda_refuse(step, "%s has no meaning for %s", qf_op_name(call->op), qf_dtype_name(dtype));
+    qf_dtype result = class_of(call->op) == TRUTH ? QF_I1 : dtype;
+    QF_CUDA_EXPECT(step, call->op == QF_OP_cast || call->results[0].dtype == result, "a result of the operands' dtype");
+    return QF_OK;
+}
+
+static bool broadcasts(const qf_view *operand, const qf_view *shape) {
+    if (operand->rank > shape->rank) return false;
+    uint32_t missing = shape->rank - operand->rank;
+    for (uint32_t i = 0; i < operand->rank; i++)
+        if (operand->dims[i] != 1 && operand->dims[i] != shape->dims[missing + i]) return false;
+    return true;
+}
+
+static qf_status check_step(const qf_kernel_step *step) {
+    const qf_kernel_call *call = &step->call;
+    uint32_t most = qf_cuda_elementwise_operands(call->op), least = call->op == QF_OP_clamp ? 1 : most;
+    QF_CUDA_EXPECT(step, call->operand_count <= most && call->result_count == 1 && qf_cuda_result(step, 0),
+                   "as many operands as the op has");
+    for (uint32_t i = 0; i < most; i++) {
+        const qf_view *operand = qf_cuda_operand(step, i);
+        QF_CUDA_EXPECT(step, operand || i >= least, "all operands");
+        QF_CUDA_EXPECT(step, !operand || broadcasts(operand, &call->results[0]),
+                       "operands that broadcast to the result");
+    }
+    return check_dtypes(step);
+}
+
+bool qf_cuda_chain_has_value(const qf_cuda_chain *chain, const qf_cuda_link *link) {
+    return chain->wide || is_exact_in_f32(link->step->call.results[0].dtype);
+}
+
+/* Steps join as long as they are elementwise over as many elements and compute alike. */
+static void collect(const qf_kernel_step *steps, uint32_t remaining, qf_cuda_chain *chain) {
+    char *message = steps[0].call.message;
+    for (uint32_t i = 0; i < remaining; i++) {
+        const qf_kernel_step *step = &steps[i];
+        if (class_of(step->call.op) == NOT_ELEMENTWISE || check_step(step) != QF_OK) break;
+        if (is_wide(&step->call) != chain->wide || qf_cuda_count(&step->call.results[0]) != chain->elements) break;
+        if (!qf_cuda_chain_extend(chain, step)) break;
+    }
+    /* Why a later step did not join is no fault of this one. */
+    if (message && steps[0].call.message_size) message[0] = '\0';
+}
+
+static uint32_t threads_for(const qf_cuda_recorder *recorder, uint64_t items) {
+    uint32_t threads = MOST_THREADS;
+    while (threads > LEAST_THREADS && items / threads < recorder->processor_count) threads /= 2;
+    return threads;
+}
+
+static qf_status launch_chain(qf_cuda_recorder *recorder, const qf_cuda_chain *chain,
+                              const qf_elementwise_params *params, uint32_t slots) {
+    uint32_t numbers = chain->wide ? QF_ELEMENTWISE_VECTOR : QF_ELEMENTWISE_VECTOR * QF_ELEMENTWISE_GROUPS;
+    uint64_t items = ((uint64_t)chain->elements + numbers - 1) / numbers;
+    uint32_t threads = threads_for(recorder, items);
+    qf_cuda_launch *launch =
+        qf_cuda_add_grid(recorder, chain->wide ? "elementwise_wide" : "elementwise",
+                         chain->wide ? "qf_elementwise_wide" : "qf_elementwise", sizeof *params, items, threads);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    memcpy(launch->params, params, sizeof *params);
+    launch->shared_bytes = slots * numbers * threads * (chain->wide ? 8u : 4u);
+    return QF_OK;
+}
+
+qf_status qf_cuda_build_elementwise(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
+    qf_status status = check_step(step);
+    if (status) return status;
+    const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
+    qf_cuda_chain chain = {.wide = is_wide(&step->call), .elements = qf_cuda_count(y), .first_step = recorder->index};
+    if (chain.elements == 0) return QF_OK;
+    /* Codes of NaN, too, stay what they are. */
+    if (step->call.op == QF_OP_cast && x->dtype == y->dtype)
+        return qf_cuda_add_copy(recorder, y->data, x->data, qf_cuda_bytes(y));
+    qf_elementwise_params params;
+    uint32_t slots = 0;
+    collect(step, recorder->remaining ? recorder->remaining : 1, &chain);
+    for (uint32_t count = chain.count; count > 0; count--) {
+        if (!qf_cuda_chain_program(&chain, count, &params, &slots)) continue;
+        recorder->taken = count;
+        return launch_chain(recorder, &chain, &params, slots);
+    }
+    return qf_cuda_refuse(step, "%s: the result overlaps an operand in memory", qf_op_name(step->call.op));
+}
