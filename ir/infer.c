@@ -165,11 +165,13 @@ qf_status infer_expect_axis(const qf_infer_call *call, const char *name, int64_t
 
 /* --- agreement of dims --- */
 
-/* The symbols that every term of a dim has in common, as a dim. */
+/* The named symbols that every term of a dim has in common, as a dim. Derived ones (remainders, say) may be 0 where no
+ * size is. */
 static qf_dim common_symbols(qf_context *context, qf_dim dim) {
     qf_dim common = qf_dim_constant(context, 1);
     qf_dim_term first = qf_dim_term_at(context, dim, 0);
     for (uint32_t s = 0; s < first.symbol_count; s++) {
+        if (qf_dim_symbol_kind(context, first.symbols[s]) != QF_SYMBOL_NAMED) continue;
         qf_dim candidate = qf_dim_multiply(context, common, qf_dim_of_symbol(context, first.symbols[s]));
         if (qf_dim_divide_exactly(context, dim, candidate).id) common = candidate;
     }
