@@ -276,6 +276,7 @@ static qf_status import_once(qf_pt2_import *import) {
     if (!import->symbolic || !qf_pt2_add_ranges(import)) return QF_ERROR_OUT_OF_MEMORY;
     status = bind_sources(import, &scope);
     if (status == QF_OK) status = bind_numbers(import, &scope);
+    if (status == QF_OK && !qf_pt2_add_guards(import, &scope)) status = QF_ERROR_OUT_OF_MEMORY;
     if (status == QF_OK) status = qf_pt2_import_nodes(import, &scope);
     if (status == QF_OK) status = set_outputs(import, &scope);
     return status;

@@ -117,6 +117,7 @@ typedef struct qf_pt2_import {
     uint32_t scope_count;
     uint64_t node_count;
     uint32_t warning_count, warnings_sent; /* of this attempt; in all */
+    bool warned_guards;
     bool again;  /* a buffer turned out to be written: import once more, now that it is known */
     bool failed; /* some helper failed; the mapping's result is void */
 } qf_pt2_import;
@@ -168,6 +169,10 @@ qf_dim qf_pt2_expression(qf_context *context, const char *text); /* a sympy expr
 qf_dim qf_pt2_size(qf_pt2_import *import, const json_t *size);
 qf_type qf_pt2_meta_type(qf_pt2_import *import, const json_t *meta, const char *location); /* 0 after a failure */
 bool qf_pt2_add_ranges(qf_pt2_import *import);
+
+/* guards.c: facts and assumptions from the program's guards, once its inputs are bound. What is not understood is one
+ * warning. False when memory ran out. */
+bool qf_pt2_add_guards(qf_pt2_import *import, const qf_pt2_scope *scope);
 
 /* weights.c */
 qf_status qf_pt2_index_weights(qf_pt2_import *import);

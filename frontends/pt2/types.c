@@ -180,12 +180,13 @@ qf_type qf_pt2_meta_type(qf_pt2_import *import, const json_t *meta, const char *
     return qf_type_tensor(import->context, qf_pt2_dtype(json_integer_value(dtype)), dims, (uint32_t)rank);
 }
 
-/* --- ranges --- */
+/* --- ranges: of symbols; those of expressions over them follow --- */
 bool qf_pt2_add_ranges(qf_pt2_import *import) {
     json_t *ranges = qf_pt2_get(import->program, "range_constraints");
     const char *name;
     json_t *range;
     json_object_foreach(ranges, name, range) {
+        if (name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")]) continue;
         qf_dim dim = qf_dim_named(import->context, qf_text_of(name));
         if (!dim.id) return false;
         const json_t *least = qf_pt2_get(range, "min_val"), *most = qf_pt2_get(range, "max_val");

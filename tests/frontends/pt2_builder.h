@@ -18,10 +18,12 @@
  *   y 7[2,s0] = aten.add.Tensor self=%x other=2.0
  *   a 7[2], b 7[2] = op ...    several results; "-" for none
  *   output y
+ *   number n s1            a user input that is a symbolic integer
+ *   guard L['x'].size()[0] >= 2
  * Arguments: %name, [%a,%b], [None,%a], [1,-1,$s], $s (symbolic integer), 3, 2.5, true, 'text, dtype:13, op:name, None.
  */
 typedef struct program {
-    json_t *inputs, *outputs, *nodes, *values, *numbers, *input_specs, *output_specs, *config;
+    json_t *inputs, *outputs, *nodes, *values, *numbers, *input_specs, *output_specs, *config, *guards;
     struct {
         char name[64];
         const void *data;
@@ -69,6 +71,7 @@ static inline program *p_begin(void) {
     p->input_specs = json_array();
     p->output_specs = json_array();
     p->config = json_object();
+    p->guards = json_array();
     p->major = 8;
     return p;
 }
@@ -126,6 +129,13 @@ static inline void p_source(program *p, const char *kind, const char *name, cons
                                                               "buffer_name", name, "persistent", 1));
 }
 
+static inline void p_number(program *p, const char *name, const char *symbol) {
+    json_t *argument = json_pack("{s:{s:s}}", "as_sym_int", "as_name", name);
+    (void)json_object_set_new(p->numbers, name, p_size(symbol, strlen(symbol)));
+    (void)json_array_append(p->inputs, argument);
+    (void)json_array_append_new(p->input_specs, json_pack("{s:{s:o}}", "user_input", "arg", argument));
+}
+
 /* Words of the results, before the "=": "y 7[2]" or "a 7[2], b 7[2]", "s $" for a number, "-" for none. */
 static inline json_t *p_results(program *p, char *text) {
     json_t *outputs = json_array();
@@ -171,6 +181,10 @@ static inline void p_lines(program *p, const char *text) {
             p_source(p, "input", name, meta);
         else if (sscanf(line, "buffer %63s %63s", name, meta) == 2)
             p_source(p, "buffer", name, meta);
+        else if (sscanf(line, "number %63s %63s", name, meta) == 2)
+            p_number(p, name, meta);
+        else if (strncmp(line, "guard ", 6) == 0)
+            (void)json_array_append_new(p->guards, json_string(line + 6));
         else if (sscanf(line, "output %63s", name) == 1)
             (void)json_array_append_new(p->output_specs, json_pack("{s:{s:o}}", "user_output", "arg", p_tensor(name)));
         else if (*line)
@@ -199,11 +213,11 @@ static inline void p_weight(program *p, const char *name, const void *data, size
 }
 
 static inline json_t *p_document(program *p) {
-    return json_pack("{s:{s:{s:O,s:O,s:O,s:O,s:O,s:{}},s:{s:O,s:O}},s:{s:i,s:i},s:{s:{s:i,s:i}}}", "graph_module",
+    return json_pack("{s:{s:{s:O,s:O,s:O,s:O,s:O,s:{}},s:{s:O,s:O}},s:{s:i,s:i},s:{s:{s:i,s:i}},s:O}", "graph_module",
                      "graph", "inputs", p->inputs, "outputs", p->outputs, "nodes", p->nodes, "tensor_values", p->values,
                      "sym_int_values", p->numbers, "sym_bool_values", "signature", "input_specs", p->input_specs,
                      "output_specs", p->output_specs, "schema_version", "major", p->major, "minor", 20,
-                     "range_constraints", "s0", "min_val", 1, "max_val", 128);
+                     "range_constraints", "s0", "min_val", 1, "max_val", 128, "guards_code", p->guards);
 }
 
 static inline void p_add(zip_t *zip, const char *name, const void *data, size_t size, bool stored) {
@@ -244,8 +258,8 @@ static inline void *p_pack(const char *json, program *p, bool stored, size_t *ou
 }
 
 static inline void p_end(program *p) {
-    json_t *parts[] = {p->inputs,  p->outputs,     p->nodes,        p->values,
-                       p->numbers, p->input_specs, p->output_specs, p->config};
+    json_t *parts[] = {p->inputs,      p->outputs,      p->nodes,  p->values, p->numbers,
+                       p->input_specs, p->output_specs, p->config, p->guards};
     for (size_t i = 0; i < QF_COUNT_OF(parts); i++) json_decref(parts[i]);
     free(p);
 }
