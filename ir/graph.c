@@ -104,10 +104,20 @@ void qf_graph_set_operand(qf_graph *graph, qf_node node, uint32_t index, qf_valu
 
 void qf_graph_replace_all_uses(qf_graph *graph, qf_value from, qf_value to) {
     if (from.id == to.id) return;
+    graph->values[from.id].replaced_by = to;
     while (graph->values[from.id].first_use) {
         qf_use *use = graph->values[from.id].first_use;
         qf_graph_set_operand(graph, use->user, use->index, to);
     }
+}
+
+qf_value qf_graph_current_value(const qf_graph *graph, qf_value value) {
+    for (uint32_t steps = 0; steps < graph->value_count; steps++) {
+        const qf_value_data *data = &graph->values[value.id];
+        if (!value.id || !data->producer.id || !graph->nodes[data->producer.id].erased) return value;
+        value = data->replaced_by;
+    }
+    return (qf_value){0};
 }
 
 /* --- the node list --- */

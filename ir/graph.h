@@ -69,6 +69,7 @@ typedef struct qf_value_data {
     qf_string name; /* without '%'; 0: numbered when printed */
     qf_use *first_use;
     uint32_t use_count;
+    qf_value replaced_by; /* what qf_graph_replace_all_uses put in its place; 0: nothing */
 } qf_value_data;
 
 /* An equality that had to be assumed (left == right), checked at launch. */
@@ -221,6 +222,8 @@ bool qf_graph_set_outputs(qf_graph *graph, const qf_value *outputs, const qf_str
 void qf_graph_set_operand(qf_graph *graph, qf_node node, uint32_t index, qf_value value);
 /* All uses of `from` read `to` instead. Types may differ only where the caller re-infers. */
 void qf_graph_replace_all_uses(qf_graph *graph, qf_value from, qf_value to);
+/* The value that stands for this one now: itself, or what rewrites put in its place; 0 where that is gone. */
+qf_value qf_graph_current_value(const qf_graph *graph, qf_value value);
 /* The node must have no uses of its results. */
 void qf_graph_erase(qf_graph *graph, qf_node node);
 void qf_graph_move_before(qf_graph *graph, qf_node node, qf_node before);
