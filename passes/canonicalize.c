@@ -140,7 +140,8 @@ static bool matmul_to_contract(qf_graph *graph, qf_node node) {
 static bool simplify(qf_graph *graph, qf_symbolic *symbolic, qf_node node) {
     if (is_identity(graph, node)) return replace_by_value(graph, node, qf_node_operand(graph, node, 0));
     return drop_widening(graph, node) || constant_to_the_right(graph, node) || matmul_to_contract(graph, node) ||
-           qf_canonicalize_shape(graph, symbolic, node) || qf_canonicalize_layout(graph, node);
+           qf_canonicalize_shape(graph, symbolic, node) || qf_canonicalize_layout(graph, node) ||
+           qf_canonicalize_broadcast(graph, node);
 }
 
 static bool run_round(qf_graph *graph, bool *out_failed) {

@@ -9,6 +9,7 @@
 
 /* Each looks at one node; true when it changed the graph (the node may be gone). */
 bool qf_canonicalize_layout(qf_graph *graph, qf_node node);
+bool qf_canonicalize_broadcast(qf_graph *graph, qf_node node);
 bool qf_canonicalize_shape(qf_graph *graph, qf_symbolic *symbolic, qf_node node);
 
 /* Inserts `spec` in place of the node, which gives it location, tag and name. False on failure. */
