@@ -27,7 +27,7 @@ foreach(header ${headers})
   get_filename_component(name ${header} NAME_WE)
   if(name IN_LIST QF_RUNTIME_HEADERS)
     list(APPEND runtime_headers ${header})
-  else()
+  elseif(NOT name STREQUAL mlir) # libqfuse-mlir's
     list(APPEND compiler_headers ${header})
   endif()
 endforeach()
@@ -88,7 +88,38 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/qfuseConfig.cmake.in $
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/qfuseConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(TARGETS qfuse qfuse_rt EXPORT qfuseTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT qfuse
   NAMELINK_COMPONENT qfuse)
-install(EXPORT qfuseTargets NAMESPACE qfuse:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qfuse COMPONENT qfuse)
 install(FILES ${PROJECT_BINARY_DIR}/qfuseConfig.cmake ${PROJECT_BINARY_DIR}/qfuseConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qfuse COMPONENT qfuse)
+if(NOT QF_MLIR_FOUND)
+  list(FILTER headers EXCLUDE REGEX "/mlir\\.h$")
+endif()
 install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/qfuse COMPONENT qfuse)
+
+# libqfuse-mlir for each version of LLVM that was found: base, spec and ir of its own (hidden), passes through libqfuse, and
+# mlir* symbols from the host, so that no two copies of MLIR meet in one process.
+if(QF_MLIR_FOUND AND frontends)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/include/qfuse/mlir.h lines REGEX "^QF_API")
+  set(names "")
+  foreach(line ${lines})
+    string(REGEX MATCH "(qf(use)?_[a-z0-9_]+)\\(" match "${line}")
+    string(APPEND names "    ${CMAKE_MATCH_1};\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/libqfuse-mlir.map CONTENT "QFUSE_0 {\n  global:\n${names}  local:\n    *;\n};\n")
+  list(GET QF_MLIR_FOUND 0 QF_MLIR_NEWEST)
+  foreach(version ${QF_MLIR_FOUND})
+    add_library(qfuse_mlir_${version} SHARED $<TARGET_OBJECTS:qf_mlir_${version}_objects> $<TARGET_OBJECTS:qf_mlir_emit_objects>
+      $<TARGET_OBJECTS:qf_base_objects> $<TARGET_OBJECTS:qf_spec_objects> $<TARGET_OBJECTS:qf_ir_objects>)
+    set_target_properties(qfuse_mlir_${version} PROPERTIES OUTPUT_NAME qfuse-mlir EXPORT_NAME qfuse_mlir VERSION ${PROJECT_VERSION}
+      SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_BINARY_DIR}/libqfuse-mlir.map
+      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/mlir/${version} INSTALL_RPATH "$ORIGIN")
+    target_link_libraries(qfuse_mlir_${version} PRIVATE qf_options m PUBLIC qfuse)
+    target_link_options(qfuse_mlir_${version} PRIVATE -Wl,--version-script=${PROJECT_BINARY_DIR}/libqfuse-mlir.map)
+    target_include_directories(qfuse_mlir_${version} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+      $<INSTALL_INTERFACE:include>)
+  endforeach()
+  install(TARGETS qfuse_mlir_${QF_MLIR_NEWEST} EXPORT qfuseTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT qfuse
+    NAMELINK_COMPONENT qfuse)
+  add_library(qfuse::qfuse_mlir ALIAS qfuse_mlir_${QF_MLIR_NEWEST})
+endif()
+
+install(EXPORT qfuseTargets NAMESPACE qfuse:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qfuse COMPONENT qfuse)

@@ -40,7 +40,8 @@ def split(parameters):
 class Layouts(unittest.TestCase):
     @unittest.skipUnless(shutil.which(os.environ.get("CC", "cc")), "no C compiler")
     def test_structs_are_laid_out_as_in_c(self):
-        lines = [f"#include <{path.relative_to(INCLUDE)}>" for path in sorted((INCLUDE / "qfuse").glob("*.h"))]
+        headers = sorted(path.relative_to(INCLUDE) for path in (INCLUDE / "qfuse").glob("*.h") if path.stem != "mlir")
+        lines = [f"#include <{header}>" for header in headers]  # mlir.h needs MLIR's headers, and is for hosts in C
         lines += ["#include <stddef.h>", "#include <stdio.h>", "int main(void) {"]
         expected = []
         for struct in abi.STRUCTS:

@@ -1,0 +1,43 @@
+# Owns: finding MLIR (headers of its C API, the archives that hold it, libMLIR, libLLVM), one or several versions.
+# Does not own: what is built with it (frontends/mlir/CMakeLists.txt).
+# Next: scripts/deps.sh, which unpacks Debian's packages under .deps/mlir.
+option(QF_MLIR "Build libqfuse-mlir and qfuse-mlir (needs MLIR's C API, LLVM 19 to 22)" ON)
+set(QF_MLIR_VERSIONS 22 21 20 19 CACHE STRING "Versions of LLVM to look for; the first one found is installed")
+
+# qf_find_mlir(<version>): QF_MLIR_<version>_INCLUDE, _LIBRARIES (archives and shared libraries) and _RPATH, or _INCLUDE unset.
+function(qf_find_mlir version)
+  foreach(root ${PROJECT_SOURCE_DIR}/.deps/mlir/${version} "")
+    set(llvm ${root}/usr/lib/llvm-${version})
+    file(GLOB runtime ${root}/usr/lib/*/libLLVM.so.${version}.* ${llvm}/lib/libLLVM.so.${version}.* ${llvm}/lib/libLLVM-${version}.so)
+    if(NOT EXISTS ${llvm}/include/mlir-c/IR.h OR NOT EXISTS ${llvm}/lib/libMLIRCAPIIR.a OR NOT EXISTS ${llvm}/lib/libMLIR.so
+       OR NOT runtime)
+      continue()
+    endif()
+    list(GET runtime 0 runtime)
+    get_filename_component(folder ${runtime} DIRECTORY)
+    set(archives "")
+    foreach(part Func Arith Math Tensor Linalg Transforms IR)
+      list(APPEND archives ${llvm}/lib/libMLIRCAPI${part}.a)
+    endforeach()
+    set(QF_MLIR_${version}_INCLUDE ${llvm}/include PARENT_SCOPE)
+    set(QF_MLIR_${version}_LIBRARIES "$<LINK_LIBRARY:WHOLE_ARCHIVE,${archives}>" ${llvm}/lib/libMLIR.so ${runtime} stdc++ PARENT_SCOPE)
+    set(QF_MLIR_${version}_RPATH "${llvm}/lib;${folder}" PARENT_SCOPE)
+    return()
+  endforeach()
+endfunction()
+
+set(QF_MLIR_FOUND "")
+if(QF_MLIR)
+  foreach(version ${QF_MLIR_VERSIONS})
+    qf_find_mlir(${version})
+    if(QF_MLIR_${version}_INCLUDE)
+      list(APPEND QF_MLIR_FOUND ${version})
+    endif()
+  endforeach()
+endif()
+if(QF_MLIR_FOUND)
+  list(JOIN QF_MLIR_FOUND ", " found)
+  message(STATUS "MLIR frontend: on, LLVM ${found}")
+else()
+  message(STATUS "MLIR frontend: off (needs libmlir-22-dev or libmlir-19-dev: scripts/deps.sh mlir)")
+endif()
