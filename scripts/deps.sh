@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Owns: fetching what Debian does not have, into .deps/: the newest onnx.proto; on request NVIDIA's compiler.
-# Does not own: Debian packages (lib.sh).
-# Next: frontends/CMakeLists.txt. Usage: scripts/deps.sh [onnx_proto] [cuda]; onnx_proto by default.
+# Owns: fetching into .deps/ what Debian does not have, or cannot install side by side: the newest onnx.proto; MLIR of two releases;
+#       on request NVIDIA's compiler.
+# Does not own: Debian packages that are installed (lib.sh).
+# Next: frontends/CMakeLists.txt. Usage: scripts/deps.sh [onnx_proto] [mlir] [cuda]; the first two by default.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -33,10 +34,44 @@ cuda() {
     "$folder/nvidia/cu13/bin/nvcc" --version | tail -n 2
 }
 
-[ $# -gt 0 ] || set -- onnx_proto
+# LLVM 22 and 19. Their -dev packages exclude each other, so they are unpacked, not installed; of 800 MB only what a build with the C
+# API needs. A release that is installed serves as it is, one that the archive does not have is left out.
+mlir() {
+    unpack_mlir 22 &
+    unpack_mlir 19 &
+    wait
+}
+
+unpack_mlir() {
+    local version=$1 folder="$root/.deps/mlir/$1" scratch package
+    [ -s "$folder/complete" ] && return
+    [ -s "/usr/lib/llvm-$version/lib/libMLIRCAPIIR.a" ] && return
+    scratch=$(mktemp -d)
+    if (cd "$scratch" && download "libmlir-$version" "libmlir-$version-dev" "libllvm$version"); then
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        for package in "$scratch"/*.deb; do
+            dpkg-deb --fsys-tarfile "$package" | tar -x -C "$folder" --wildcards --no-anchored 'include/mlir-c' '*.capi.h.inc' 'libMLIRCAPI*.a' \
+                'libMLIR.so*' 'libLLVM*.so*' 2>/dev/null || true # not every package has all of them
+        done
+        echo "LLVM $version" >"$folder/complete"
+    else
+        echo "deps.sh: the archive has no libmlir-$version-dev; MLIR of LLVM $version is not tested" >&2
+    fi
+    rm -rf "$scratch"
+}
+
+# download PACKAGE...: into the folder where we are; the lists of packages are fetched where there are none.
+download() {
+    apt-get download -qq "$@" >/dev/null 2>&1 && return
+    if [ "$(id -u)" -eq 0 ]; then apt-get update -qq; else sudo -n apt-get update -qq; fi >/dev/null 2>&1 || true
+    apt-get download -qq "$@" >/dev/null 2>&1
+}
+
+[ $# -gt 0 ] || set -- onnx_proto mlir
 for part in "$@"; do
     case "$part" in
-        onnx_proto | cuda) "$part" ;;
-        *) echo "deps.sh: unknown part '$part'; known: onnx_proto, cuda" >&2; exit 2 ;;
+        onnx_proto | mlir | cuda) "$part" ;;
+        *) echo "deps.sh: unknown part '$part'; known: onnx_proto, mlir, cuda" >&2; exit 2 ;;
     esac
 done

@@ -25,7 +25,8 @@ install_missing() {
 }
 
 build_packages=(gcc g++ libc6-dev cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libjansson-dev libzip-dev libcmocka-dev
-    libonnx-dev unzip ca-certificates python3-pip)
+    libonnx-dev unzip ca-certificates python3-pip
+    libedit2 libffi8 libxml2 libz3-4 libzstd1) # the last ones: what libLLVM loads
 
 # build PRESET [targets...]: configures once, builds what changed.
 build() {

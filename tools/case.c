@@ -122,14 +122,14 @@ static bool load_expectations(case_state *state) {
 }
 
 static bool find_file(const case_state *state, char *out, size_t size) {
-    static const char *const names[] = {"model.onnx", "model.pt2", "model.qf"};
+    static const char *const names[] = {"model.onnx", "model.pt2", "model.generic.mlir", "model.mlir", "model.qf"};
     struct stat status;
     for (size_t i = 0; i < QF_COUNT_OF(names); i++) {
         (void)snprintf(out, size, "%s/%s", state->folder, names[i]);
         if (stat(out, &status) == 0) return true;
     }
     (void)qf_fail(state->tool->context, QF_ERROR_NOT_FOUND, &(qf_position){.location = state->folder},
-                  "expected model.onnx, model.pt2 or model.qf in this folder");
+                  "expected model.onnx, model.pt2, model.generic.mlir, model.mlir or model.qf in this folder");
     return false;
 }
 

@@ -21,7 +21,7 @@ bool tool_has_extension(const char *path, const char *extension) {
     return size > tail + 1 && path[size - tail - 1] == '.' && strcmp(path + size - tail, extension) == 0;
 }
 
-static char *read_stream(qf_tool *tool, FILE *file, const char *path, size_t limit, size_t *out_size) {
+char *tool_read_stream(qf_tool *tool, FILE *file, const char *path, size_t limit, size_t *out_size) {
     size_t size = 0, capacity = (size_t)64 << 10;
     char *data = malloc(capacity);
     while (data) {
@@ -54,7 +54,7 @@ static char *read_stream(qf_tool *tool, FILE *file, const char *path, size_t lim
 }
 
 char *tool_read_file(qf_tool *tool, const char *path, size_t limit, size_t *out_size) {
-    if (strcmp(path, "-") == 0) return read_stream(tool, stdin, "<stdin>", limit, out_size);
+    if (strcmp(path, "-") == 0) return tool_read_stream(tool, stdin, "<stdin>", limit, out_size);
     struct stat status;
     if (stat(path, &status) != 0) {
         (void)io_fault(tool, path, "cannot open");
@@ -70,7 +70,7 @@ char *tool_read_file(qf_tool *tool, const char *path, size_t limit, size_t *out_
         (void)io_fault(tool, path, "cannot open");
         return NULL;
     }
-    char *data = read_stream(tool, file, path, limit, out_size);
+    char *data = tool_read_stream(tool, file, path, limit, out_size);
     (void)fclose(file);
     return data;
 }
@@ -80,7 +80,7 @@ bool tool_write_file(qf_tool *tool, const char *path, const void *data, size_t s
     return qf_write_file(tool->context, path, data, size) == QF_OK;
 }
 
-typedef enum file_kind { FILE_TEXT, FILE_ONNX, FILE_PT2, FILE_PLAN } file_kind;
+typedef enum file_kind { FILE_TEXT, FILE_ONNX, FILE_PT2, FILE_MLIR, FILE_PLAN } file_kind;
 
 static bool begins_with(const char *data, size_t size, const char *start) {
     return size >= strlen(start) && memcmp(data, start, strlen(start)) == 0;
@@ -93,10 +93,13 @@ static file_kind kind_of(const char *data, size_t size, file_kind otherwise) {
     size_t at = 0;
     if (begins_with(data, size, "PK\3\4")) return FILE_PT2;
     if (begins_with(data, size, QF_PLAN_MAGIC)) return FILE_PLAN;
+    if (begins_with(data, size, "ML\xefR")) return FILE_MLIR; /* bytecode */
     while (at < size && data[at] && strchr(" \t\r\n", data[at])) at++;
     if (begins_with(data + at, size - at, "//") || begins_with(data + at, size - at, "#") ||
         begins_with(data + at, size - at, "graph"))
         return FILE_TEXT;
+    if (begins_with(data + at, size - at, "\"builtin.module\"") || begins_with(data + at, size - at, "module"))
+        return FILE_MLIR;
     return size && data[0] == '\b' ? FILE_ONNX : otherwise;
 }
 
@@ -142,6 +145,9 @@ static qf_graph *graph_of_bytes(qf_tool *tool, const char *path, file_kind kind,
     else if (kind == FILE_PLAN)
         (void)qf_fail(tool->context, QF_ERROR_UNSUPPORTED, &position,
                       "expected a graph, found a launch plan: `qfuse run` runs plans");
+    else if (kind == FILE_MLIR)
+        (void)qf_fail(tool->context, QF_ERROR_UNSUPPORTED, &position,
+                      "MLIR is read from files; or `qfuse-mlir - | qfuse opt -`");
     else
         graph = kind == FILE_ONNX ? import_onnx(tool, path, data, size) : import_pt2(tool, path, data, size);
     if (!graph || kind == FILE_TEXT) {
@@ -157,6 +163,7 @@ static qf_graph *graph_of_bytes(qf_tool *tool, const char *path, file_kind kind,
 static qf_graph *load_graph(qf_tool *tool, const char *path) {
     if (tool_has_extension(path, "onnx")) return import_onnx(tool, path, NULL, 0);
     if (tool_has_extension(path, "pt2")) return import_pt2(tool, path, NULL, 0);
+    if (tool_is_mlir(path)) return tool_load_mlir(tool, path);
     bool standard_input = strcmp(path, "-") == 0;
     size_t size;
     char *data = tool_read_file(tool, path, QF_TEXT_MAX_BYTES, &size);
@@ -166,6 +173,7 @@ static qf_graph *load_graph(qf_tool *tool, const char *path) {
     if (standard_input || kind == FILE_TEXT || kind == FILE_PLAN)
         return graph_of_bytes(tool, standard_input ? "<stdin>" : path, kind, data, size);
     free(data); /* models are mapped, and their weights lie beside them */
+    if (kind == FILE_MLIR) return tool_load_mlir(tool, path);
     return kind == FILE_PT2 ? import_pt2(tool, path, NULL, 0) : import_onnx(tool, path, NULL, 0);
 }
 

@@ -69,17 +69,23 @@ void tool_keep_warning(qf_tool *tool, const char *location, const char *message)
 void tool_print_warnings(qf_tool *tool);
 
 /* load.c */
-/* The graph of a file by its name or first bytes ("-": standard input): QFuse text, ONNX, a torch.export archive. NULL
- * after a message. */
+/* The graph of a file by its name or first bytes ("-": standard input): QFuse text, ONNX, a torch.export archive, MLIR.
+ * NULL after a message. */
 qf_graph *tool_load_graph(qf_tool *tool, const char *path);
 /* The same, or a plan: one of the two is not NULL. False after a message. */
 bool tool_load_graph_or_plan(qf_tool *tool, const char *path, qf_graph **out_graph, qf_plan **out_plan);
 /* The whole file, at most `limit` bytes, NUL-terminated; NULL after a message. Freed with free(). */
 char *tool_read_file(qf_tool *tool, const char *path, size_t limit, size_t *out_size);
+/* The same of a stream, from where it stands; `path` is for messages. */
+char *tool_read_stream(qf_tool *tool, FILE *file, const char *path, size_t limit, size_t *out_size);
 /* Writes to a temporary file and renames it; "-" is standard output. False after a message. */
 bool tool_write_file(qf_tool *tool, const char *path, const void *data, size_t size);
 /* True for a path that ends in `.extension`. */
 bool tool_has_extension(const char *path, const char *extension);
+
+/* mlir_file.c: a file of MLIR by its name, read through qfuse-mlir. NULL after a message. */
+bool tool_is_mlir(const char *path);
+qf_graph *tool_load_mlir(qf_tool *tool, const char *path);
 
 /* pipeline.c: runs the pipeline of the options with all debug switches; *out_run may be NULL when not wanted. */
 qf_status tool_run_pipeline(qf_tool *tool, qf_graph *graph, const char *passes, const char *numerics, qf_run **out_run);

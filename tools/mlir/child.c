@@ -1,0 +1,82 @@
+/* Owns: running the work in a child process: MLIR's parsers abort, or overflow the stack, on some damaged input.
+ * Does not own: the work (work.c).
+ * Next: work.c. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/mlir/program.h"
+
+#define CPU_SECONDS  600
+#define MEMORY_BYTES ((rlim_t)16 << 30)
+
+static void limit(int resource, rlim_t most) {
+    struct rlimit bounds;
+    if (getrlimit(resource, &bounds) != 0) return;
+    if (bounds.rlim_cur == RLIM_INFINITY || bounds.rlim_cur > most) bounds.rlim_cur = most;
+    (void)setrlimit(resource, &bounds);
+}
+
+/* What LLVM prints when it dies is not for users. */
+static void silence(void) {
+    int nowhere = open("/dev/null", O_WRONLY);
+    if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);
+}
+
+static int run_child(const program_options *options, FILE *out, FILE *messages) {
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_CPU, CPU_SECONDS);
+#if !defined(__SANITIZE_ADDRESS__)
+    limit(RLIMIT_AS, MEMORY_BYTES);
+#endif
+    silence();
+    int code = program_work(options, out, messages);
+    bool written = fflush(out) == 0 && fflush(messages) == 0;
+    return written ? code : 1;
+}
+
+static bool copy(FILE *from, FILE *to) {
+    char buffer[1 << 16];
+    size_t size;
+    rewind(from);
+    while ((size = fread(buffer, 1, sizeof buffer, from)) > 0)
+        if (fwrite(buffer, 1, size, to) != size) return false;
+    return !ferror(from) && fflush(to) == 0;
+}
+
+static int died(const program_options *options, int number) {
+    const char *why = number == SIGXCPU ? "took more than 600 s" : "crashed, or ran out of memory";
+    (void)fprintf(stderr, "error: %s: MLIR %s while it read the file (%s); the file is damaged, or nested too deeply\n",
+                  options->path, why, strsignal(number));
+    return 1;
+}
+
+static int finish(const program_options *options, pid_t child, FILE *out, FILE *messages) {
+    int status;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return 1;
+    if (WIFSIGNALED(status)) return died(options, WTERMSIG(status));
+    int code = WEXITSTATUS(status);
+    if (code > 1) return died(options, SIGABRT); /* a sanitizer, or the C++ run time */
+    if (!copy(messages, stderr)) return 1;
+    return code == 0 && copy(out, stdout) ? 0 : 1;
+}
+
+int program_in_child(const program_options *options) {
+    FILE *out = tmpfile(), *messages = tmpfile();
+    pid_t child = out && messages ? fork() : -1;
+    if (child == 0) _exit(run_child(options, out, messages));
+    int code = 1;
+    if (child < 0)
+        (void)fprintf(stderr, "error: cannot start: %s\n", strerror(errno));
+    else
+        code = finish(options, child, out, messages);
+    if (out) (void)fclose(out);
+    if (messages) (void)fclose(messages);
+    return code;
+}
