@@ -21,8 +21,8 @@ static qf_kernel_tensor tensor_of(const qf_context *context, qf_type type) {
     return tensor;
 }
 
-const qf_kernel_row *qf_node_kernel(const qf_graph *graph, qf_node node, qf_target target, char *reason,
-                                    size_t reason_size) {
+const qf_kernel_row *qf_node_kernel_from(const qf_graph *graph, qf_node node, const qf_kernel_row *rows,
+                                         uint32_t row_count, qf_target target, char *reason, size_t reason_size) {
     const qf_node_data *data = qf_node_at(graph, node);
     const qf_op_info *info = qf_op_info_of(data->op);
     qf_kernel_tensor operands[LOOKED_AT], results[LOOKED_AT];
@@ -43,7 +43,14 @@ const qf_kernel_row *qf_node_kernel(const qf_graph *graph, qf_node node, qf_targ
         else if (info->attributes[i].kind <= QF_ATTRIBUTE_ENUM)
             values[i].integer = data->attributes[i].integer;
     }
-    return qf_kernel_select(target, &query, reason, reason_size);
+    return qf_kernel_select_from(rows, row_count, target, &query, reason, reason_size);
+}
+
+const qf_kernel_row *qf_node_kernel(const qf_graph *graph, qf_node node, qf_target target, char *reason,
+                                    size_t reason_size) {
+    uint32_t count;
+    const qf_kernel_row *rows = qf_kernel_table(&count);
+    return qf_node_kernel_from(graph, node, rows, count, target, reason, reason_size);
 }
 
 bool qf_node_is_runnable(const qf_graph *graph, qf_node node, qf_target target, char *reason, size_t reason_size) {
