@@ -1,0 +1,138 @@
+/* Owns: cases of softmax, norms, silu_mul, with quantised results too.
+ * Does not own: reductions (reduce_cases.c).
+ * Next: cases.h. */
+#include <math.h>
+#include <string.h>
+
+#include "tests/gpu/conformance/cases.h"
+
+static const qf_dtype dtypes[] = {QF_F32, QF_F16, QF_BF16, QF_F64};
+
+static void softmaxes(suite *to) {
+    static const qf_op ops[] = {QF_OP_softmax, QF_OP_log_softmax};
+    static const struct {
+        shape dims;
+        int axis;
+    } all[] = {{{2, {5, 33}}, 1}, {{3, {4, 9, 5}}, 1}, {{2, {70, 2049}}, 1},     {{2, {3, 1}}, 1},
+               {{2, {0, 4}}, 1},  {{1, {30000}}, 0},   {{4, {2, 3, 17, 64}}, 3}, {{2, {300, 40}}, 0}};
+    for (uint32_t i = 0; i < QF_COUNT_OF(ops); i++)
+        for (uint32_t j = 0; j < QF_COUNT_OF(dtypes); j++)
+            for (uint32_t k = 0; k < QF_COUNT_OF(all); k++) {
+                test_case *test = &to->test;
+                case_begin(to, test, ops[i], "%s_%s_axis%d", qf_dtype_name(dtypes[j]), shape_text(all[k].dims),
+                           all[k].axis);
+                (void)case_add_input(test, "x", dtypes[j], all[k].dims, NORMAL(3, 1));
+                case_node(test, "  %%y = %s %%x {axis=%d}", qf_op_name(ops[i]), all[k].axis);
+                case_output(test, "y", bound_of(ops[i], dtypes[j], dtypes[j]));
+                test->small = k < 2;
+                case_end(test);
+            }
+    /* A row of -inf is NaN; one key left gets all; NaN spreads. */
+    for (uint32_t i = 0; i < QF_COUNT_OF(ops); i++) {
+        test_case *test = &to->test;
+        static const double rows[] = {
+            -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, 2, -INFINITY, -INFINITY, 1,     NAN,   2,     3,
+            1e30,      -1e30,     1e30,      0,         INFINITY,  1, 2,         3,         -1e30, -1e30, -1e30, -1e30};
+        case_begin(to, test, ops[i], "odd_rows");
+        (void)case_add_input(test, "x", QF_F32, SHAPE(6, 4), (fill){FILL_LIST, 0, 0, rows, QF_COUNT_OF(rows)});
+        case_node(test, "  %%y = %s %%x {axis=1}", qf_op_name(ops[i]));
+        case_output(test, "y", bound_of(ops[i], QF_F32, QF_F32));
+        test->small = true;
+        case_end(test);
+    }
+}
+
+/* The ways in which an op with out_scale may end. */
+static const char *const endings[] = {"",
+                                      ", out=f8E4M3FN",
+                                      ", out=f8E4M3FN, out_mode=mul_recip",
+                                      ", out=f8E5M2, out_mode=mul, out_compute=bf16",
+                                      ", out=f8E4M3FN, via=bf16",
+                                      ", out=f8E4M3FN, out_compute=f16, via=f16"};
+
+static qf_dtype ending_dtype(uint32_t ending, qf_dtype own) {
+    return ending == 0 ? own : ending == 3 ? QF_F8E5M2 : QF_F8E4M3FN;
+}
+
+static void norms(suite *to) {
+    static const struct {
+        shape dims;
+        int axis;
+    } all[] = {{{2, {5, 33}}, 1}, {{3, {4, 3, 64}}, 2}, {{3, {2, 5, 24}}, 1}, {{2, {67, 4096}}, 1},
+               {{2, {0, 16}}, 1}, {{2, {3, 1}}, 1},     {{2, {9, 5000}}, 1}};
+    for (uint32_t j = 0; j < QF_COUNT_OF(dtypes); j++)
+        for (uint32_t k = 0; k < QF_COUNT_OF(all); k++) {
+            shape weights = {0, {0}};
+            test_case *test = &to->test;
+            qf_dtype dtype = dtypes[j];
+            for (uint32_t i = (uint32_t)all[k].axis; i < all[k].dims.rank; i++)
+                weights.dims[weights.rank++] = all[k].dims.dims[i];
+            for (int form = 0; form < 3; form++) {
+                case_begin(to, test, QF_OP_layer_norm, "%s_%s%s%s", qf_dtype_name(dtype), shape_text(all[k].dims),
+                           form > 0 ? "_weight" : "", form > 1 ? "_bias" : "");
+                (void)case_add_input(test, "x", dtype, all[k].dims, NORMAL(2, 1));
+                (void)case_add_input(test, "w", dtype, weights, NORMAL(1, 1));
+                (void)case_add_input(test, "b", dtype, weights, NORMAL(1, 0));
+                case_node(test, "  %%y = layer_norm %%x%s%s {axis=%d, epsilon=0.001}", form > 0 ? ", weight=%w" : "",
+                          form > 1 ? ", bias=%b" : "", all[k].axis);
+                case_output(test, "y", bound_of(QF_OP_layer_norm, dtype, dtype));
+                test->small = k < 2;
+                case_end(test);
+            }
+            for (uint32_t ending = 0; ending < QF_COUNT_OF(endings); ending++) {
+                if (dtype == QF_F64 && ending) continue;
+                qf_dtype out = ending_dtype(ending, dtype);
+                for (int form = 0; form < 2; form++) {
+                    case_begin(to, test, QF_OP_rms_norm, "%s_%s%s%s", qf_dtype_name(dtype), shape_text(all[k].dims),
+                               form ? "_weight" : "", endings[ending]);
+                    (void)case_add_input(test, "x", dtype, all[k].dims, NORMAL(2, 0));
+                    (void)case_add_input(test, "w", dtype, weights, NORMAL(1, 1));
+                    (void)case_add_input(test, "s", QF_F32, SCALAR, UNIFORM(0.02, 0.04));
+                    case_node(test, "  %%y = rms_norm %%x%s%s {axis=%d%s}", form ? ", weight=%w" : "",
+                              ending ? ", out_scale=%s" : "", all[k].axis, endings[ending]);
+                    case_output(test, "y", bound_of(QF_OP_rms_norm, dtype, out));
+                    test->small = k < 2;
+                    case_end(test);
+                    case_begin(to, test, QF_OP_add_rms_norm, "%s_%s%s%s", qf_dtype_name(dtype), shape_text(all[k].dims),
+                               form ? "_weight" : "", endings[ending]);
+                    (void)case_add_input(test, "x", dtype, all[k].dims, NORMAL(2, 0));
+                    (void)case_add_input(test, "r", dtype, all[k].dims, NORMAL(1, 0));
+                    (void)case_add_input(test, "w", dtype, weights, NORMAL(1, 1));
+                    (void)case_add_input(test, "s", QF_F32, SCALAR, UNIFORM(0.02, 0.04));
+                    case_node(test, "  %%y, %%sum = add_rms_norm %%x, %%r%s%s {axis=%d%s}", form ? ", weight=%w" : "",
+                              ending ? ", out_scale=%s" : "", all[k].axis, endings[ending]);
+                    case_output(test, "y", bound_of(QF_OP_add_rms_norm, dtype, out));
+                    case_output(test, "sum", (bound){.kind = BOUND_VALUES});
+                    test->small = k < 2;
+                    case_end(test);
+                }
+            }
+        }
+}
+
+static void gates(suite *to) {
+    static const shape all[] = {{2, {5, 34}}, {3, {4, 3, 128}}, {2, {67, 8192}},
+                                {2, {0, 16}}, {2, {3, 2}},      {2, {1, 22016}}};
+    for (uint32_t j = 0; j < QF_COUNT_OF(dtypes); j++)
+        for (uint32_t k = 0; k < QF_COUNT_OF(all); k++)
+            for (uint32_t ending = 0; ending < QF_COUNT_OF(endings); ending++) {
+                test_case *test = &to->test;
+                qf_dtype dtype = dtypes[j];
+                if (dtype == QF_F64 && ending) continue;
+                case_begin(to, test, QF_OP_silu_mul, "%s_%s%s", qf_dtype_name(dtype), shape_text(all[k]),
+                           endings[ending]);
+                (void)case_add_input(test, "x", dtype, all[k], NORMAL(3, 0));
+                (void)case_add_input(test, "s", QF_F32, SCALAR, UNIFORM(0.02, 0.04));
+                case_node(test, "  %%y = silu_mul %%x%s {%s}", ending ? ", out_scale=%s" : "",
+                          ending ? endings[ending] + 2 : "");
+                case_output(test, "y", bound_of(QF_OP_silu_mul, dtype, ending_dtype(ending, dtype)));
+                test->small = k < 2;
+                case_end(test);
+            }
+}
+
+void normalise_cases(suite *to) {
+    softmaxes(to);
+    norms(to);
+    gates(to);
+}
