@@ -125,6 +125,8 @@ static qf_graph *import_pt2(qf_tool *tool, const char *path, const char *data, s
         if (!customs) return NULL;
     }
     options.customs = customs;
+    options.kv_cache = tool->options.pt2_kv_cache;
+    options.page_size = tool->options.pt2_page_size > UINT32_MAX ? UINT32_MAX : (uint32_t)tool->options.pt2_page_size;
     qf_status status = data ? qf_pt2_import_memory(tool->context, data, size, &options, &graph)
                             : qf_pt2_import_file(tool->context, path, &options, &graph);
     free(customs);

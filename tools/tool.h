@@ -21,7 +21,8 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_DIFFERENT = 3 };
 typedef struct tool_options {
     const char *passes, *numerics, *target, *query_scale, *emit, *output, *rules, *revision;
     bool onnx_stepwise;
-    const char *pt2_customs;
+    const char *pt2_customs, *pt2_kv_cache;
+    uint64_t pt2_page_size;
     const char *print_before, *print_after;
     const char *expect, *compare, *output_directory, *device, *dims;
     const char *inputs[64];

@@ -314,13 +314,11 @@ bool qf_pt2_add_guards(qf_pt2_import *import, const qf_pt2_scope *scope) {
         if (before == QF_OK) qf_context_clear_status(import->context);
         if (!read && !missed++) first = text;
     }
-    qf_position position = {.location = import->name};
-    if (missed && !import->warned_guards)
-        qf_message(
-            import->context, QF_SEVERITY_WARNING, &position,
+    if (missed)
+        qf_pt2_warn(
+            import, import->name,
             "%u of the program's guards are not checked, as they speak of more than sizes or in another form than "
             "torch 2.8 and later print; the first is: %.200s",
             missed, first);
-    import->warned_guards = missed > 0;
     return true;
 }

@@ -228,9 +228,17 @@ static qf_status add_spec(qf_pt2_call *call, const qf_pt2_scope *scope, const js
     return add_output(call, list, name, binding->tensor);
 }
 
+/* The caches as the program leaves them, under the names of the inputs that they came from. */
+static qf_status add_caches(qf_pt2_call *call, output_list *list, const qf_pt2_layer *layer) {
+    qf_status status = QF_OK;
+    for (uint32_t i = 0; status == QF_OK && i < 2; i++)
+        status = add_output(call, list, qf_string_c(call->import->context, layer->names[i]), layer->caches[i]);
+    return status;
+}
+
 static qf_status set_outputs(qf_pt2_import *import, const qf_pt2_scope *scope) {
     const json_t *specs = qf_pt2_get(signature_of(import), "output_specs");
-    uint64_t most = json_array_size(specs) + (uint64_t)import->source_count + 1;
+    uint64_t most = json_array_size(specs) + (uint64_t)import->source_count + 2 * (uint64_t)import->layer_count + 1;
     output_list list = {QF_ARENA_NEW(&import->scratch, qf_value, most), QF_ARENA_NEW(&import->scratch, qf_string, most),
                         0};
     if (!list.values || !list.names) return QF_ERROR_OUT_OF_MEMORY;
@@ -241,6 +249,8 @@ static qf_status set_outputs(qf_pt2_import *import, const qf_pt2_scope *scope) {
     for (uint32_t i = 0; status == QF_OK && i < import->source_count; i++)
         if (import->sources[i].written && import->sources[i].tensor)
             status = add_output(&call, &list, public_name(&import->sources[i]), import->sources[i].tensor);
+    for (uint32_t i = 0; status == QF_OK && i < import->layer_count; i++)
+        status = add_caches(&call, &list, &import->layers[i]);
     if (status != QF_OK) return status;
     return qf_graph_set_outputs(import->graph, list.values, list.names, list.count) ? QF_OK : QF_ERROR_VERIFY;
 }
@@ -264,6 +274,8 @@ static void forget_graph(qf_pt2_import *import) {
     import->tensor_count = import->binding_count = import->scope_count = 0;
     import->node_count = 0;
     import->warning_count = 0;
+    import->layer_count = 0;
+    import->paging = (qf_pt2_paging){0};
     qf_index_destroy(import->context, &import->binding_index);
     memset(&import->binding_index, 0, sizeof import->binding_index);
 }
@@ -316,6 +328,7 @@ static qf_status finish(qf_pt2_import *import, qf_status status, qf_graph **out_
     QF_FREE_ITEMS(context, import->tensors, import->tensor_capacity);
     QF_FREE_ITEMS(context, import->bindings, import->binding_capacity);
     QF_FREE_ITEMS(context, import->customs, import->custom_capacity);
+    QF_FREE_ITEMS(context, import->layers, import->layer_capacity);
     qf_index_destroy(context, &import->weight_index);
     qf_index_destroy(context, &import->binding_index);
     qf_index_destroy(context, &import->row_index);
@@ -341,6 +354,15 @@ static qf_status prepare(qf_pt2_import *import, qf_context *context, const qf_pt
     if (!import->options.max_json) import->options.max_json = (uint64_t)1 << 30;
     if (!import->options.max_nodes) import->options.max_nodes = 4000000;
     import->name = name ? name : import->options.name ? import->options.name : "model.pt2";
+    qf_dtype cache = QF_DTYPE_NONE;
+    if (import->options.kv_cache && qf_dtype_from_cache_string(import->options.kv_cache, &cache) != QF_OK)
+        return qf_fail(context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                       "kv_cache: expected \"auto\" or an element type of a cache, such as \"fp8_e4m3\", found \"%s\"",
+                       import->options.kv_cache);
+    if (cache && !qf_dtype_is_float(cache))
+        return qf_fail(context, QF_ERROR_UNSUPPORTED, NULL, "kv_cache: caches of %s are not supported",
+                       qf_dtype_name(cache));
+    import->cache_dtype = cache;
     import->storage = qf_pt2_storage_create(context);
     import->archive = (qf_pt2_archive){.storage = import->storage, .name = import->name, .scratch = &import->scratch};
     return import->storage ? QF_OK : QF_ERROR_OUT_OF_MEMORY;

@@ -91,6 +91,19 @@ typedef struct qf_pt2_source {
     bool written; /* a buffer that the program writes: an input and an output of the graph */
 } qf_pt2_source;
 
+/* The KV cache of a layer that is known by its name only: inputs and outputs of the graph. */
+typedef struct qf_pt2_layer {
+    qf_string name, names[2];    /* of the layer, of its caches */
+    uint32_t caches[2];          /* tensors: keys, values */
+    qf_value q_scale, scales[2]; /* of FP8 caches */
+} qf_pt2_layer;
+
+/* What all layers share: where the rows of this call go, and which pages a sequence has. */
+typedef struct qf_pt2_paging {
+    qf_value block_table, kv_lens, q_start, slots; /* 0: no layer yet */
+    qf_dim tokens;
+} qf_pt2_paging;
+
 typedef struct qf_pt2_import {
     qf_context *context;
     qf_graph *graph;
@@ -113,11 +126,15 @@ typedef struct qf_pt2_import {
     uint32_t binding_count, binding_capacity;
     qf_pt2_custom *customs; /* from 1 */
     uint32_t custom_count, custom_capacity;
+    qf_pt2_layer *layers;
+    uint32_t layer_count, layer_capacity;
+    qf_pt2_paging paging;
+    qf_dtype cache_dtype; /* of options.kv_cache: none for "auto" */
+    bool said_unbound;
     qf_index weight_index, binding_index, row_index, custom_index;
     uint32_t scope_count;
     uint64_t node_count;
     uint32_t warning_count, warnings_sent; /* of this attempt; in all */
-    bool warned_guards;
     bool again;  /* a buffer turned out to be written: import once more, now that it is known */
     bool failed; /* some helper failed; the mapping's result is void */
 } qf_pt2_import;
@@ -190,6 +207,8 @@ bool qf_pt2_index_customs(qf_pt2_import *import);
 const qf_pt2_custom *qf_pt2_custom_of(const qf_pt2_import *import, const char *target);
 qf_pt2_outcome qf_pt2_map_custom(qf_pt2_call *call);
 
+/* A located warning, sent once although an import may begin anew. */
+void qf_pt2_warn(qf_pt2_import *import, const char *location, const char *format, ...) QF_PRINTF(3, 4);
 /* A located failure of the node; sets import->failed. Always returns QF_PT2_FAILED. */
 qf_pt2_outcome qf_pt2_fault(qf_pt2_call *call, qf_status status, const char *format, ...) QF_PRINTF(3, 4);
 

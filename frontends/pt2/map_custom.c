@@ -1,19 +1,17 @@
-/* Owns: the families of custom operators: quantisation, scaled products, norms, activations, rotation, attention.
- * Does not own: which operator is of which family (customs.def).
+/* Owns: the families of custom operators: quantisation, scaled products, norms, activations, rotation.
+ * Does not own: attention of layers (map_layer.c), which operator is of which family (customs.def).
  * Next: customs.c. */
-#include <math.h>
 #include <string.h>
 
 #include "frontends/pt2/custom.h"
 #include "frontends/pt2/maps.h"
 
-static qf_value value_of(qf_pt2_call *call, const char *role) {
+qf_value qf_pt2_role_value(qf_pt2_call *call, const char *role) {
     const char *name = qf_pt2_role(call, role);
     return *name ? qf_pt2_in(call, name) : (qf_value){0};
 }
 
-/* Writes `value` into the argument of the role, or returns it as result `output` where there is none. */
-static bool give(qf_pt2_call *call, const char *role, uint32_t output, qf_value value) {
+bool qf_pt2_role_give(qf_pt2_call *call, const char *role, uint32_t output, qf_value value) {
     const char *name = qf_pt2_role(call, role);
     if (!value.id || call->import->failed) return false;
     if (*name) {
@@ -24,7 +22,7 @@ static bool give(qf_pt2_call *call, const char *role, uint32_t output, qf_value 
     return true;
 }
 
-static qf_pt2_outcome finish(qf_pt2_call *call, bool good) {
+qf_pt2_outcome qf_pt2_mapped_if(qf_pt2_call *call, bool good) {
     if (good && !call->import->failed) return QF_PT2_MAPPED;
     call->import->failed = true;
     return QF_PT2_FAILED;
@@ -38,7 +36,7 @@ static int64_t mode_of(const qf_pt2_call *call) {
 
 /* The dtype of the argument that is written; `otherwise` where the result is returned. */
 static qf_dtype out_dtype(qf_pt2_call *call, const char *role, qf_dtype otherwise) {
-    qf_value out = value_of(call, role);
+    qf_value out = qf_pt2_role_value(call, role);
     return out.id ? qf_pt2_dtype_of(call, out) : otherwise;
 }
 
@@ -51,7 +49,7 @@ static qf_value single_scale(qf_pt2_call *call, qf_value scale) {
     return qf_pt2_view(call, qf_pt2_cast(call, scale, QF_F32), NULL, 0);
 }
 
-static const char scale_shape[] = "its scale is not one number for the whole tensor";
+const char qf_pt2_scale_shape[] = "its scale is not one number for the whole tensor";
 
 /* --- quantisation --- */
 static qf_value quantize(qf_pt2_call *call, qf_value x, qf_value scale, qf_dtype dtype, int64_t axis) {
@@ -65,10 +63,11 @@ static qf_value quantize(qf_pt2_call *call, qf_value x, qf_value scale, qf_dtype
 
 static qf_pt2_outcome map_quantize(qf_pt2_call *call) {
     qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
-    qf_value scale = single_scale(call, value_of(call, "scale"));
-    if (!scale.id) return qf_pt2_decline(call, scale_shape);
+    qf_value scale = single_scale(call, qf_pt2_role_value(call, "scale"));
+    if (!scale.id) return qf_pt2_decline(call, qf_pt2_scale_shape);
     if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
-    return finish(call, give(call, "out", 0, quantize(call, value_of(call, "x"), scale, dtype, -1)));
+    return qf_pt2_mapped_if(
+        call, qf_pt2_role_give(call, "out", 0, quantize(call, qf_pt2_role_value(call, "x"), scale, dtype, -1)));
 }
 
 static qf_value dynamic_quantize(qf_pt2_call *call, qf_value x, qf_value bound, qf_dtype dtype, bool token,
@@ -86,39 +85,39 @@ static qf_value dynamic_quantize(qf_pt2_call *call, qf_value x, qf_value bound, 
 
 /* `value` under the shape of the argument that it is written into. */
 static qf_value as_target(qf_pt2_call *call, const char *role, qf_value value) {
-    qf_value target = value_of(call, role);
+    qf_value target = qf_pt2_role_value(call, role);
     if (!value.id || !target.id || qf_pt2_rank(call, target) > QF_MAX_RANK) return value;
     return qf_pt2_view(call, value, qf_value_dims(qf_pt2_graph(call), target), qf_pt2_rank(call, target));
 }
 
 static qf_pt2_outcome map_dynamic_quantize(qf_pt2_call *call) {
     qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
-    qf_value x = value_of(call, "x"), bound = value_of(call, "upper_bound");
+    qf_value x = qf_pt2_role_value(call, "x"), bound = qf_pt2_role_value(call, "upper_bound");
     if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
-    if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, scale_shape);
+    if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, qf_pt2_scale_shape);
     bool token = qf_pt2_role_is(call, "granularity", "token");
     qf_value scale = {0}, y = dynamic_quantize(call, x, bound, dtype, token, &scale);
     /* The kernel multiplies by the reciprocal, which rounds otherwise than the op's division. */
     if (!token && mode_of(call) == QF_VALUE_mul_recip) y = quantize(call, x, single_scale(call, scale), dtype, -1);
-    return finish(call, give(call, "out", 0, y) && give(call, "scale_out", 1, as_target(call, "scale_out", scale)));
+    return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, y) &&
+                                      qf_pt2_role_give(call, "scale_out", 1, as_target(call, "scale_out", scale)));
 }
 
 static qf_pt2_outcome map_scaled_product(qf_pt2_call *call) {
     const char *reason = NULL;
-    qf_pt2_scaled_product product = {.a = value_of(call, "a"),
-                                     .b = value_of(call, "b"),
-                                     .a_scale = value_of(call, "a_scale"),
-                                     .b_scale = value_of(call, "b_scale"),
-                                     .bias = value_of(call, "bias"),
+    qf_pt2_scaled_product product = {.a = qf_pt2_role_value(call, "a"),
+                                     .b = qf_pt2_role_value(call, "b"),
+                                     .a_scale = qf_pt2_role_value(call, "a_scale"),
+                                     .b_scale = qf_pt2_role_value(call, "b_scale"),
+                                     .bias = qf_pt2_role_value(call, "bias"),
                                      .out = out_dtype(call, "out", QF_BF16)};
     qf_value y = qf_pt2_scaled_matmul(call, &product, &reason);
-    return reason ? qf_pt2_decline(call, reason) : finish(call, give(call, "out", 0, y));
+    return reason ? qf_pt2_decline(call, reason) : qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, y));
 }
 
 /* --- norms and activations: FP8 where the line names a scale --- */
-/* The out, out_mode, out_compute and via columns of an op begin at `out`; the scale is its operand `scale_operand`. */
-static bool quantised_result(qf_pt2_call *call, qf_value *out_scale, qf_attribute *out) {
-    qf_value scale = value_of(call, "scale");
+bool qf_pt2_role_quantised(qf_pt2_call *call, qf_value *out_scale, qf_attribute *out) {
+    qf_value scale = qf_pt2_role_value(call, "scale");
     if (!scale.id) return true;
     *out_scale = single_scale(call, scale);
     out[0].integer = out_dtype(call, "out", QF_F8E4M3FN);
@@ -127,46 +126,49 @@ static bool quantised_result(qf_pt2_call *call, qf_value *out_scale, qf_attribut
 }
 
 static qf_pt2_outcome map_norm(qf_pt2_call *call) {
-    qf_value x = value_of(call, "x"), operands[3] = {x, value_of(call, "weight")};
+    qf_value x = qf_pt2_role_value(call, "x"), operands[3] = {x, qf_pt2_role_value(call, "weight")};
     uint32_t rank = qf_pt2_rank(call, x);
     if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_rms_norm, attributes);
     attributes[QF_ATTR(rms_norm, axis)].integer = rank - 1;
     attributes[QF_ATTR(rms_norm, epsilon)].number = qf_pt2_number(call, qf_pt2_role(call, "epsilon"), 1e-6);
-    if (!quantised_result(call, &operands[2], &attributes[QF_ATTR(rms_norm, out)]))
-        return qf_pt2_decline(call, scale_shape);
-    return finish(call, give(call, "out", 0, qf_pt2_emit(call, QF_OP_rms_norm, operands, 3, attributes)));
+    if (!qf_pt2_role_quantised(call, &operands[2], &attributes[QF_ATTR(rms_norm, out)]))
+        return qf_pt2_decline(call, qf_pt2_scale_shape);
+    return qf_pt2_mapped_if(
+        call, qf_pt2_role_give(call, "out", 0, qf_pt2_emit(call, QF_OP_rms_norm, operands, 3, attributes)));
 }
 
 static qf_pt2_outcome map_add_norm(qf_pt2_call *call) {
-    qf_value x = value_of(call, "x"), operands[4] = {x, value_of(call, "residual"), value_of(call, "weight")};
+    qf_value x = qf_pt2_role_value(call, "x"),
+             operands[4] = {x, qf_pt2_role_value(call, "residual"), qf_pt2_role_value(call, "weight")};
     uint32_t rank = qf_pt2_rank(call, x);
     if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_add_rms_norm, attributes);
     attributes[QF_ATTR(add_rms_norm, axis)].integer = rank - 1;
     attributes[QF_ATTR(add_rms_norm, epsilon)].number = qf_pt2_number(call, qf_pt2_role(call, "epsilon"), 1e-6);
-    if (!quantised_result(call, &operands[3], &attributes[QF_ATTR(add_rms_norm, out)]))
-        return qf_pt2_decline(call, scale_shape);
+    if (!qf_pt2_role_quantised(call, &operands[3], &attributes[QF_ATTR(add_rms_norm, out)]))
+        return qf_pt2_decline(call, qf_pt2_scale_shape);
     if (!operands[1].id) return qf_pt2_decline(call, "it has no residual");
     qf_node node = qf_pt2_emit_node(call, QF_OP_add_rms_norm, operands, 4, attributes, 2);
     if (!node.id) return QF_PT2_FAILED;
     qf_value y = qf_node_result(qf_pt2_graph(call), node, 0), sum = qf_node_result(qf_pt2_graph(call), node, 1);
     const char *target = *qf_pt2_role(call, "out") ? "out" : "x";
-    return finish(call, give(call, target, 0, y) && give(call, "residual", 1, sum));
+    return qf_pt2_mapped_if(call, qf_pt2_role_give(call, target, 0, y) && qf_pt2_role_give(call, "residual", 1, sum));
 }
 
 /* The norm (of the sum with a residual), rounded to x's type, then quantised by each token's own scale. */
 static qf_pt2_outcome map_norm_dynamic(qf_pt2_call *call) {
-    qf_value x = value_of(call, "x"), residual = value_of(call, "residual"), bound = value_of(call, "upper_bound");
-    qf_value operands[] = {x, residual, value_of(call, "weight")}, plain[] = {x, operands[2]}, y, sum = {0},
+    qf_value x = qf_pt2_role_value(call, "x"), residual = qf_pt2_role_value(call, "residual"),
+             bound = qf_pt2_role_value(call, "upper_bound");
+    qf_value operands[] = {x, residual, qf_pt2_role_value(call, "weight")}, plain[] = {x, operands[2]}, y, sum = {0},
              scale = {0};
     uint32_t rank = qf_pt2_rank(call, x);
     qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
     if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
     if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
-    if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, scale_shape);
+    if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, qf_pt2_scale_shape);
     qf_op op = residual.id ? QF_OP_add_rms_norm : QF_OP_rms_norm;
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, op, attributes);
@@ -181,13 +183,14 @@ static qf_pt2_outcome map_norm_dynamic(qf_pt2_call *call) {
         y = qf_pt2_emit(call, op, plain, 2, attributes);
     }
     y = dynamic_quantize(call, y, bound, dtype, true, &scale);
-    bool good = give(call, "out", 0, y) && give(call, "scale_out", 1, as_target(call, "scale_out", scale));
-    return finish(call, good && (!residual.id || give(call, "residual", 2, sum)));
+    bool good = qf_pt2_role_give(call, "out", 0, y) &&
+                qf_pt2_role_give(call, "scale_out", 1, as_target(call, "scale_out", scale));
+    return qf_pt2_mapped_if(call, good && (!residual.id || qf_pt2_role_give(call, "residual", 2, sum)));
 }
 
 /* gelu of the first half of the last axis times the second. */
 static qf_pt2_outcome map_gelu_mul(qf_pt2_call *call) {
-    qf_value x = value_of(call, "x");
+    qf_value x = qf_pt2_role_value(call, "x");
     uint32_t rank = qf_pt2_rank(call, x);
     qf_context *context = call->import->context;
     if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
@@ -200,16 +203,17 @@ static qf_pt2_outcome map_gelu_mul(qf_pt2_call *call) {
     bool tanh_form = qf_pt2_role_is(call, "approximate", "tanh");
     attributes[QF_ATTR(gelu, approximate)].integer = tanh_form ? QF_VALUE_tanh : QF_VALUE_erf;
     gate = qf_pt2_emit(call, QF_OP_gelu, &gate, 1, attributes);
-    return finish(call, give(call, "out", 0, qf_pt2_binary(call, QF_OP_mul, gate, up)));
+    return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, qf_pt2_binary(call, QF_OP_mul, gate, up)));
 }
 
 static qf_pt2_outcome map_silu(qf_pt2_call *call) {
-    qf_value operands[2] = {value_of(call, "x")};
+    qf_value operands[2] = {qf_pt2_role_value(call, "x")};
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_silu_mul, attributes);
-    if (!quantised_result(call, &operands[1], &attributes[QF_ATTR(silu_mul, out)]))
-        return qf_pt2_decline(call, scale_shape);
-    return finish(call, give(call, "out", 0, qf_pt2_emit(call, QF_OP_silu_mul, operands, 2, attributes)));
+    if (!qf_pt2_role_quantised(call, &operands[1], &attributes[QF_ATTR(silu_mul, out)]))
+        return qf_pt2_decline(call, qf_pt2_scale_shape);
+    return qf_pt2_mapped_if(
+        call, qf_pt2_role_give(call, "out", 0, qf_pt2_emit(call, QF_OP_silu_mul, operands, 2, attributes)));
 }
 
 /* --- rotation: query and key [tokens, heads * head size] or [tokens, heads, head size] --- */
@@ -233,7 +237,7 @@ static qf_value rotate(qf_pt2_call *call, qf_value x, qf_value table, qf_value p
 
 static qf_pt2_outcome map_rope(qf_pt2_call *call) {
     static const char *const roles[] = {"query", "key"};
-    qf_value positions = value_of(call, "positions"), table = value_of(call, "cos_sin");
+    qf_value positions = qf_pt2_role_value(call, "positions"), table = qf_pt2_role_value(call, "cos_sin");
     qf_dim head_dim;
     int64_t rotary;
     if (qf_pt2_rank(call, positions) != 1 || qf_pt2_rank(call, table) != 2 ||
@@ -241,44 +245,13 @@ static qf_pt2_outcome map_rope(qf_pt2_call *call) {
         !qf_dim_is_constant(call->import->context, qf_pt2_dim_of(call, table, 1), &rotary))
         return qf_pt2_decline(call, "the shapes of its positions and table, or its head size, are not known");
     for (uint32_t i = 0; i < 2; i++) {
-        qf_value x = value_of(call, roles[i]);
+        qf_value x = qf_pt2_role_value(call, roles[i]);
         if (!x.id) continue;
         if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
-        if (!give(call, roles[i], i, rotate(call, x, table, positions, head_dim, rotary))) return finish(call, false);
+        if (!qf_pt2_role_give(call, roles[i], i, rotate(call, x, table, positions, head_dim, rotary)))
+            return qf_pt2_mapped_if(call, false);
     }
     return QF_PT2_MAPPED;
-}
-
-/* --- attention of a layer: [tokens, heads, head size] --- */
-static qf_pt2_outcome map_attention(qf_pt2_call *call) {
-    static const char *const roles[] = {"query", "key", "value"};
-    qf_value operands[QF_IN(attention, out_scale) + 1] = {{0}};
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_dim dims[4];
-    int64_t head_dim;
-    for (uint32_t i = 0; i < 3; i++) {
-        qf_value x = value_of(call, roles[i]);
-        if (qf_pt2_rank(call, x) != 3) return qf_pt2_decline(call, "its operands are not [tokens, heads, head size]");
-        operands[i] = qf_pt2_unsqueeze(call, x, 0);
-    }
-    if (!qf_dim_is_constant(call->import->context, qf_pt2_dim_of(call, operands[0], 3), &head_dim) || head_dim < 1)
-        return qf_pt2_decline(call, "its head size is not known");
-    qf_pt2_defaults(call, QF_OP_attention, attributes);
-    attributes[QF_ATTR(attention, scale)].number = 1 / sqrt((double)head_dim);
-    attributes[QF_ATTR(attention, causal)].integer = true;
-    attributes[QF_ATTR(attention, align)].integer = QF_VALUE_bottom_right;
-    attributes[QF_ATTR(attention, layout)].integer = QF_VALUE_bshd;
-    if (!quantised_result(call, &operands[QF_IN(attention, out_scale)], &attributes[QF_ATTR(attention, out)]))
-        return qf_pt2_decline(call, scale_shape);
-    qf_value y = qf_pt2_emit(call, QF_OP_attention, operands, QF_COUNT_OF(operands), attributes);
-    for (uint32_t i = 0; i < 3; i++) dims[i] = qf_pt2_dim_of(call, y, (int32_t)i + 1);
-    qf_value out = value_of(call, "out");
-    if (!y.id) return QF_PT2_FAILED;
-    if (out.id && qf_pt2_rank(call, out) <= QF_MAX_RANK)
-        y = qf_pt2_view(call, y, qf_value_dims(qf_pt2_graph(call), out), qf_pt2_rank(call, out));
-    else
-        y = qf_pt2_view(call, y, dims, 3);
-    return finish(call, give(call, "out", 0, y));
 }
 
 static const qf_pt2_family families[] = {
@@ -289,10 +262,10 @@ static const qf_pt2_family families[] = {
     {"add_rms_norm", map_add_norm},
     {"rms_norm_dynamic", map_norm_dynamic},
     {"gelu_mul", map_gelu_mul},
-
     {"silu_mul", map_silu},
     {"rope", map_rope},
-    {"attention", map_attention},
+    {"attention", qf_pt2_map_layer_attention},
+    {"cache_update", qf_pt2_map_cache_update},
 };
 
 const qf_pt2_family *qf_pt2_family_of(const char *name) {

@@ -19,12 +19,16 @@ qf_pt2_outcome qf_pt2_fault(qf_pt2_call *call, qf_status status, const char *for
     return QF_PT2_FAILED;
 }
 
-static void warn(const qf_pt2_call *call, const char *reason) {
-    qf_position position = {.location = call->where};
-    if (call->import->warning_count++ < call->import->warnings_sent) return; /* a second attempt says it again */
-    call->import->warnings_sent++;
-    qf_message(call->import->context, QF_SEVERITY_WARNING, &position, "torch.ops.%s is carried through as it is: %s",
-               call->target, reason);
+void qf_pt2_warn(qf_pt2_import *import, const char *location, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    if (import->warning_count++ < import->warnings_sent) return; /* a second attempt says it again */
+    import->warnings_sent++;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    qf_position position = {.location = location};
+    qf_message(import->context, QF_SEVERITY_WARNING, &position, "%s", text);
 }
 
 /* --- where a node comes from --- */
@@ -274,7 +278,7 @@ static qf_status import_node(qf_pt2_import *import, const qf_pt2_scope *scope, c
         return QF_ERROR_VERIFY;
     }
     if (outcome == QF_PT2_DECLINED) {
-        warn(&call, call.reason);
+        qf_pt2_warn(import, call.where, "torch.ops.%s is carried through as it is: %s", call.target, call.reason);
         call.row = NULL;
         memset(call.outputs, 0, call.output_count * sizeof *call.outputs);
         qf_status status = qf_pt2_import_opaque(&call);

@@ -215,6 +215,11 @@ qf_value qf_pt2_source_value(qf_pt2_import *import, const qf_pt2_source *source,
     const qf_pt2_weight *weight = find_weight(import, source->foreign);
     bool pickled = weight && json_is_true(qf_pt2_get(weight->config, "use_pickle"));
     qf_location location = qf_location_make(import->graph, qf_text_of(source->foreign), 0, 0);
+    if (pickled)
+        qf_pt2_warn(
+            import, source->foreign,
+            "the archive stores this weight as a pickle, which is not read: the host binds the bytes of it or of its "
+            "parts by name before a run");
     if (!weight || pickled || dtype == QF_DTYPE_NONE)
         return source->written ? input(import, type, NULL, source->foreign)
                                : parameter(import, type, NULL, source->foreign, location);

@@ -18,7 +18,19 @@ typedef struct qf_pt2_import_options {
     uint64_t max_nodes;  /* nodes of the graph, those of subgraphs counted; default 4 million */
     const char *customs; /* rows for more custom operators, in the form of frontends/pt2/customs.def; NULL: none.
                           * They stand before the built-in ones. */
+    /* The KV cache of attentions that are only a layer's name, as serving frameworks call its element type: "auto" (the
+     * keys' type), "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", ... NULL: no cache; such an attention is causal over the
+     * tokens of the call. See below. */
+    const char *kv_cache;
+    uint32_t page_size; /* rows of a page of such caches; 0: a symbol */
 } qf_pt2_import_options;
+
+/* With options.kv_cache, each layer's cache is a pair of inputs "<layer>.k_cache" and "<layer>.v_cache", [pages,
+ * page_size, heads, head size], after all other inputs, and a pair of outputs of the same names, after all other
+ * outputs, which may lie in the same memory. FP8 caches come with f32[] inputs "<layer>.q_scale", "<layer>.k_scale",
+ * "<layer>.v_scale". All layers share the inputs "block_table" i32[sequences, pages of a sequence], "kv_lens"
+ * i32[sequences] (rows of this call included), "q_start" i32[sequences + 1] and "slots" i64[tokens] (page * page_size +
+ * row; -1: not written). The call's keys and values are written before they are read. */
 
 /* Reads an archive. On failure *out_graph is NULL, and one diagnostic names the node or entry at fault. `options` may
  * be NULL. Schema major version 8 is read. Nothing is unpickled: weights that the archive stores as pickles (tensor

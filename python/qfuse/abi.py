@@ -44,7 +44,7 @@ class qf_context_options(Options):
 
 class qf_pt2_import_options(Options):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("max_bytes", c_uint64), ("max_json", c_uint64),
-                ("max_nodes", c_uint64), ("customs", c_char_p)]
+                ("max_nodes", c_uint64), ("customs", c_char_p), ("kv_cache", c_char_p), ("page_size", c_uint32)]
 
 
 class qf_pipeline_options(Options):

@@ -119,10 +119,12 @@ def read_text(source, name="graph.qf"):
     return Graph(context, graph)
 
 
-def read_pt2(data, name="model.pt2", customs=None):
-    """A Graph from the bytes of a torch.export archive. customs: rows for more custom operators (docs/pt2.md)."""
+def read_pt2(data, name="model.pt2", customs=None, kv_cache=None, page_size=0):
+    """A Graph from the bytes of a torch.export archive. customs: rows for more custom operators; kv_cache, page_size: the
+    caches of layers that are only names become inputs (docs/pt2.md)."""
     context, graph = Context(), ctypes.c_void_p()
-    options = abi.qf_pt2_import_options(name=encode(name), customs=encode(customs))
+    options = abi.qf_pt2_import_options(name=encode(name), customs=encode(customs), kv_cache=encode(kv_cache),
+                                        page_size=page_size)
     memory = (ctypes.c_char * len(data)).from_buffer(data) if isinstance(data, bytearray) else ctypes.c_char_p(data)
     with context.lock:
         context.check(library.qf_pt2_import_memory(context.handle, ctypes.cast(memory, ctypes.c_void_p), len(data),
@@ -130,12 +132,12 @@ def read_pt2(data, name="model.pt2", customs=None):
     return Graph(context, graph, memory, data)
 
 
-def read(path, customs=None):
-    """A Graph from a file: an ONNX model (.onnx), a torch.export archive (.pt2), or QFuse text."""
+def read(path, customs=None, kv_cache=None, page_size=0):
+    """A Graph from a file: an ONNX model (.onnx), a torch.export archive (.pt2), or QFuse text. The others: as for read_pt2."""
     path = os.fspath(path)
     context, graph = Context(), ctypes.c_void_p()
     if path.endswith(".pt2"):
-        options = abi.qf_pt2_import_options(customs=encode(customs))
+        options = abi.qf_pt2_import_options(customs=encode(customs), kv_cache=encode(kv_cache), page_size=page_size)
         with context.lock:
             context.check(library.qf_pt2_import_file(context.handle, encode(path), ctypes.byref(options),
                                                      ctypes.byref(graph)))

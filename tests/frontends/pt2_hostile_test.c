@@ -131,6 +131,7 @@ static void pickles_are_not_read(void **unused) {
     (void)json_object_set_new(json_object_get(p->config, "b"), "use_pickle", json_true());
     reading r = r_program(p, NULL);
     r_has(&r, "parameter {name=\"b\"}");
+    assert_non_null(strstr(state.messages, "warning b: the archive stores this weight as a pickle, which is not read"));
     size_t size;
     assert_null(qf_graph_weight(r.graph, "b", &size));
     r_end(&r);
