@@ -201,7 +201,8 @@ __device__ __forceinline__ int64_t key_offset(const Params &p, const Steps &step
 
 // A scaled product with the soft cap; errs by the cap's last places only.
 __device__ __forceinline__ float soft_capped(float score, float softcap) {
-    const float power = exp2f(fminf(score * (2.0f * kLog2E / softcap), 126.0f));
+    const float exponent = score * (2.0f * kLog2E / softcap);
+    const float power = exp2f(exponent > 126.0f ? 126.0f : exponent); // NaN stays
     return softcap * (1.0f - __fdividef(2.0f, power + 1.0f));
 }
 

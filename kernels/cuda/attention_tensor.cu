@@ -91,53 +91,67 @@ __device__ __forceinline__ uint32_t widen_pair(const Source &source, uint32_t co
                                                                    << 16;
 }
 
+// Eight elements from `offset` on, the first `count` of them, one by one; the rest is zero.
+__device__ __forceinline__ uint4 load_scattered(const Source &source, int64_t offset, int count) {
+    uint4 words = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (int j = 7; j >= 0; --j) { // shifts the elements in, the last first
+        words.w = __funnelshift_l(words.z, words.w, 16), words.z = __funnelshift_l(words.y, words.z, 16);
+        words.y = __funnelshift_l(words.x, words.y, 16), words.x <<= 16;
+        if (j < count) words.x |= load_16(source, offset + j);
+    }
+    return words;
+}
+
 // Copies 64 rows (at offsets[row], -1: zeros) into shared memory, each padded with zeros to a multiple of 16 elements.
-// clean: infinite and NaN elements become zero. True if this thread met one.
+// Eight threads copy a row, a thread four rows at a time. clean: infinite and NaN elements become zero. True if this
+// thread met one.
 __device__ __forceinline__ bool load_matrix(const Source &source, bool bf16, bool clean, const int64_t *offsets,
                                             uint16_t *to, int pitch) {
-    const unsigned steps = static_cast<unsigned>((source.count + 15) / 16 * 2); // of eight elements a row
+    constexpr int kRowThreads = 8, kStep = kThreads / kRowThreads, kTogether = kRows / kStep;
+    const int first_row = threadIdx.x / kRowThreads, padded = (source.count + 15) / 16 * 16;
+    int64_t offset[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) offset[i] = offsets[first_row + i * kStep];
     bool odd = false;
-    const auto store = [&](unsigned row, int element, uint4 words) {
-        if (clean) {
-            odd |= clear_odd(bf16, words.x), odd |= clear_odd(bf16, words.y);
-            odd |= clear_odd(bf16, words.z), odd |= clear_odd(bf16, words.w);
-        }
-        *reinterpret_cast<uint4 *>(to + row * pitch + element) = words;
-    };
-    if (source.aligned && source.wide) {
-#pragma unroll 4
-        for (unsigned i = threadIdx.x; i < 64 * steps; i += kThreads) {
-            const unsigned row = i / steps;
-            const int element = static_cast<int>(i - row * steps) * 8;
-            uint4 words = make_uint4(0, 0, 0, 0);
-            if (offsets[row] >= 0 && element < source.count)
-                words = *reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(source.data) + offsets[row] +
-                                                         source.first + element);
-            store(row, element, words);
-        }
-        return odd;
-    }
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < 64 * steps; i += kThreads) {
-        const unsigned row = i / steps;
-        const int element = static_cast<int>(i - row * steps) * 8;
-        const int64_t offset = offsets[row] + source.first + element;
-        uint4 words = make_uint4(0, 0, 0, 0);
-        if (offsets[row] >= 0 && element < source.count) {
-            if (source.aligned) {
-                const auto codes = *reinterpret_cast<const uint2 *>(static_cast<const uint8_t *>(source.data) + offset);
-                words = make_uint4(widen_pair(source, codes.x), widen_pair(source, codes.x >> 16),
-                                   widen_pair(source, codes.y), widen_pair(source, codes.y >> 16));
-            } else {
-#pragma unroll 1
-                for (int j = 7; j >= 0; --j) { // shifts the eight elements in, the last first
-                    words.w = __funnelshift_l(words.z, words.w, 16), words.z = __funnelshift_l(words.y, words.z, 16);
-                    words.y = __funnelshift_l(words.x, words.y, 16), words.x <<= 16;
-                    if (element + j < source.count) words.x |= load_16(source, offset + j);
-                }
+    for (int element = threadIdx.x % kRowThreads * 8; element < padded; element += kRowThreads * 8) {
+        const int64_t at = source.first + element;
+        uint4 words[kTogether];
+        if (source.aligned && source.wide) {
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                words[i] = make_uint4(0, 0, 0, 0);
+                if (offset[i] >= 0 && element < source.count)
+                    words[i] =
+                        *reinterpret_cast<const uint4 *>(static_cast<const uint16_t *>(source.data) + offset[i] + at);
             }
+        } else if (source.aligned) {
+            uint2 codes[kTogether];
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i) {
+                codes[i] = make_uint2(0, 0);
+                if (offset[i] >= 0 && element < source.count)
+                    codes[i] =
+                        *reinterpret_cast<const uint2 *>(static_cast<const uint8_t *>(source.data) + offset[i] + at);
+            }
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i)
+                words[i] = make_uint4(widen_pair(source, codes[i].x), widen_pair(source, codes[i].x >> 16),
+                                      widen_pair(source, codes[i].y), widen_pair(source, codes[i].y >> 16));
+        } else {
+#pragma unroll
+            for (int i = 0; i < kTogether; ++i)
+                words[i] = load_scattered(source, offset[i] + at, offset[i] >= 0 ? source.count - element : 0);
         }
-        store(row, element, words);
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+            if (clean) {
+                odd |= clear_odd(bf16, words[i].x), odd |= clear_odd(bf16, words[i].y);
+                odd |= clear_odd(bf16, words[i].z), odd |= clear_odd(bf16, words[i].w);
+            }
+            *reinterpret_cast<uint4 *>(to + (first_row + i * kStep) * pitch + element) = words[i];
+        }
     }
     return odd;
 }
@@ -203,28 +217,29 @@ __device__ __forceinline__ void multiply_values(bool bf16, bool split, const uin
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
         if (n * 16 >= count) continue;
-        float t[2][4] = {};
+        float t[2][4] = {}, rest[2][4] = {}; // four chains of matrix instructions
         uint32_t b[4][4];
 #pragma unroll
         for (int key = 0; key < 4; ++key) load_transposed(b[key], v_at + key * 16 * kValuePitch + n * 16);
-        const auto all = [&](bool is_bf16, const uint32_t(&part)[8][2]) {
+        const auto all = [&](bool is_bf16, const uint32_t(&part)[8][2], float(&sum)[2][4]) {
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 const int key = i / 2, half = i % 2;
-                multiply(is_bf16, t[half], part[2 * key][0], part[2 * key][1], part[2 * key + 1][0],
+                multiply(is_bf16, sum[half], part[2 * key][0], part[2 * key][1], part[2 * key + 1][0],
                          part[2 * key + 1][1], b[key][2 * half], b[key][2 * half + 1]);
             }
         };
         if (bf16) {
-            if (split) all(true, low);
-            all(true, high);
+            if (split) all(true, low, rest);
+            all(true, high, t);
         } else {
-            if (split) all(false, low);
-            all(false, high);
+            if (split) all(false, low, rest);
+            all(false, high, t);
         }
 #pragma unroll
         for (int i = 0; i < 8; ++i)
-            o[2 * n + i / 4][i % 4] = fmaf(o[2 * n + i / 4][i % 4], alpha[i % 4 / 2], t[i / 4][i % 4]);
+            o[2 * n + i / 4][i % 4] =
+                fmaf(o[2 * n + i / 4][i % 4], alpha[i % 4 / 2], t[i / 4][i % 4] + rest[i / 4][i % 4]);
     }
 }
 
