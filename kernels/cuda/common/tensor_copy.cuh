@@ -25,4 +25,13 @@ __device__ __forceinline__ void tensor_copy_4d(uint32_t destination, const void 
                  : "memory");
 }
 
+// The same of a 5-d box.
+__device__ __forceinline__ void tensor_copy_5d(uint32_t destination, const void *map, int c0, int c1, int c2, int c3,
+                                               int c4, uint32_t barrier, uint64_t policy) {
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8;" ::"r"(destination),
+                 "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(barrier), "l"(policy)
+                 : "memory");
+}
+
 } // namespace qfuse

@@ -26,12 +26,16 @@ inline void on_alarm(int) {
     std::_Exit(4);
 }
 
-inline void report(const std::string &name, bool ok, const char *format, double a = 0, double b = 0, double c = 0) {
-    char text[256];
-    std::snprintf(text, sizeof text, format, a, b, c);
+inline void report_text(const std::string &name, bool ok, const char *text) {
     std::printf("%s %-58s %s\n", ok ? "ok  " : "FAIL", name.c_str(), text);
     std::fflush(stdout);
     (ok ? g_passed : g_failed) += 1;
+}
+
+inline void report(const std::string &name, bool ok, const char *format, double a = 0, double b = 0, double c = 0) {
+    char text[256];
+    std::snprintf(text, sizeof text, format, a, b, c);
+    report_text(name, ok, text);
 }
 
 inline bool selected(const std::string &name) {

@@ -135,11 +135,22 @@ struct Row {
 struct RowResult {
     std::vector<double> out;      // before any output scale
     std::vector<double> emulated; // with P rounded to e4m3 at the integer log2 maximum, offset 8
-    std::vector<double> rounded;  // with P rounded to `p_dtype` at that maximum, offset 4; zeros for kNone
+    std::vector<double> rounded;  // with P rounded as the kernel does it (KernelRounding)
     double lse;
 };
 
-inline RowResult attend(const Row &row, bool emulate, int p_dtype) {
+// How a kernel rounds P = 2^(score - integer maximum + offset).
+struct KernelRounding {
+    int p_dtype;
+    int offset;
+};
+
+inline double round_to(double x, int dtype) {
+    if (dtype == kE4m3 || dtype == kE5m2) return decode_fp8(encode_fp8(x, dtype), dtype);
+    return decode_16(encode_16(x, dtype), dtype);
+}
+
+inline RowResult attend(const Row &row, bool emulate, const KernelRounding &rounding) {
     RowResult result;
     result.out.assign(row.head_dim, 0.0);
     result.emulated.assign(row.head_dim, 0.0);
@@ -156,31 +167,29 @@ inline RowResult attend(const Row &row, bool emulate, int p_dtype) {
         largest = std::max(largest, score);
     }
     const double top = row.has_sink ? std::max(largest, row.sink) : largest;
-    double sum = row.has_sink ? std::exp(row.sink - top) : 0.0, rounded_sum = 0.0, kernel_sum = 0.0;
+    double sum = row.has_sink ? std::exp(row.sink - top) : 0.0, emulated_sum = 0.0, kernel_sum = 0.0;
     const double reference = std::ceil(largest / std::log(2.0));
     for (int key = row.begin; key < row.end; ++key) {
         const double score = scores[key - row.begin], p = std::exp(score - top);
         const float *v = row.v + static_cast<int64_t>(key) * row.head_dim;
         sum += p;
         for (int d = 0; d < row.head_dim; ++d) result.out[d] += p * v[d];
-        if (p_dtype != kNone) {
-            const double kernel_p =
-                decode_16(encode_16(std::exp2(score / std::log(2.0) - reference + 4), p_dtype), p_dtype);
-            kernel_sum += kernel_p;
-            for (int d = 0; d < row.head_dim; ++d) result.rounded[d] += kernel_p * v[d];
-        }
+        const double kernel_p =
+            round_to(std::exp2(score / std::log(2.0) - reference + rounding.offset), rounding.p_dtype);
+        kernel_sum += kernel_p;
+        for (int d = 0; d < row.head_dim; ++d) result.rounded[d] += kernel_p * v[d];
         if (emulate) {
-            const double code = decode_fp8(encode_fp8(std::exp2(score / std::log(2.0) - reference + 8), kE4m3), kE4m3);
-            rounded_sum += code;
+            const double code = round_to(std::exp2(score / std::log(2.0) - reference + 8), kE4m3);
+            emulated_sum += code;
             for (int d = 0; d < row.head_dim; ++d) result.emulated[d] += code * v[d];
         }
     }
-    if (emulate && row.has_sink) rounded_sum += std::exp2(row.sink / std::log(2.0) - reference + 8);
-    if (row.has_sink) kernel_sum += std::exp2(row.sink / std::log(2.0) - reference + 4);
+    if (emulate && row.has_sink) emulated_sum += std::exp2(row.sink / std::log(2.0) - reference + 8);
+    if (row.has_sink) kernel_sum += std::exp2(row.sink / std::log(2.0) - reference + rounding.offset);
     for (int d = 0; d < row.head_dim; ++d) {
         result.rounded[d] = kernel_sum == 0.0 ? 0.0 : result.rounded[d] / kernel_sum * row.v_scale;
         result.out[d] = sum == 0.0 ? 0.0 : result.out[d] / sum * row.v_scale;
-        result.emulated[d] = rounded_sum == 0.0 ? 0.0 : result.emulated[d] / rounded_sum * row.v_scale;
+        result.emulated[d] = emulated_sum == 0.0 ? 0.0 : result.emulated[d] / emulated_sum * row.v_scale;
     }
     result.lse = sum == 0.0 ? -INFINITY : top + std::log(sum);
     return result;

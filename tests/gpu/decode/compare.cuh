@@ -55,8 +55,8 @@ inline Expected expect(const Setup &s) {
                                  s.k_scale[scale_head];
                 row.softcap = s.c.softcap, row.v_scale = s.v_scale[scale_head];
                 row.has_sink = s.c.sinks, row.sink = s.sinks[head];
-                const reference::RowResult r =
-                    reference::attend(row, s.c.emulate, pr.kv_dtype == QF_DECODE_BF16 ? QF_DECODE_BF16 : QF_DECODE_F16);
+                const int p_dtype = pr.kv_dtype == QF_DECODE_BF16 ? QF_DECODE_BF16 : QF_DECODE_F16;
+                const reference::RowResult r = reference::attend(row, s.c.emulate, {p_dtype, 4});
                 std::copy(r.rounded.begin(), r.rounded.end(),
                           e.rounded.begin() + (token * s.q_heads + head) * pr.head_dim);
                 std::copy(r.out.begin(), r.out.end(), e.out.begin() + (token * s.q_heads + head) * pr.head_dim);

@@ -1,0 +1,237 @@
+// Owns: the timing of the prefill kernels on one GPU: tables of cells, rates, peers' figures.
+// Does not own: correctness (tests/gpu/prefill) and the launch (kernels/cuda/prefill/launch.cuh).
+// Read next: bench/RESULTS.md for dated results.
+//
+// prefill_bench [SECTION...] [--name=value...]
+//   sections: dense, paged; none = all
+//   values:   cell (substring of a cell's name), ctas (0 = one a multiprocessor), section (KV heads handed out
+//   together,
+//             0 = the host's choice), warm (milliseconds of load before a row is timed)
+//
+// Method: random normal q, k and v in e4m3, the same buffers in every launch; a graph of launches of some milliseconds,
+// replayed until the card is warm, then nine timed replays, median. FLOP = 4 * q tokens * keys * head dim * query
+// heads, half of it under a causal mask. Clock and power are read while the last replay runs; /clk is FLOP a clock and
+// multiprocessor at that clock, of 8192. Built with -DQF_PREFILL_CLOCKS, /clk uses the clocks that dense launches
+// counted.
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/common/timing.cuh"
+#include "cells.h"
+#include "kernels/cuda/common/check.cuh"
+#include "kernels/cuda/common/convert.cuh"
+#include "kernels/cuda/prefill/launch.cuh"
+
+using namespace qfuse::prefill;
+using namespace bench;
+
+namespace {
+
+struct Options {
+    std::string cell;
+    int ctas = 0, section = 0, warm = 40;
+    std::vector<std::string> sections;
+} g_options;
+
+int g_multiprocessors;
+cudaStream_t g_stream;
+
+__global__ void fill_random(uint32_t *data, size_t words, uint32_t seed) {
+    const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
+    for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += stride) {
+        uint64_t state = (i + 1) * 0x9E3779B97F4A7C15ull + seed;
+        float x[4];
+        for (int k = 0; k < 4; ++k) {
+            state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+            const float u = ((state >> 40) + 1) * (1.0f / 16777217.0f), v = (state & 0xFFFFFF) * (1.0f / 16777216.0f);
+            x[k] = sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
+        }
+        data[i] = qfuse::f32_to_e4m3x2(x[0], x[1]) | static_cast<uint32_t>(qfuse::f32_to_e4m3x2(x[2], x[3])) << 16;
+    }
+}
+
+template <class T>
+struct Buffer {
+    T *data = nullptr;
+    explicit Buffer(size_t count) {
+        CHECK(cudaMalloc(&data, std::max<size_t>(count, 1) * sizeof(T)));
+    }
+    Buffer(const Buffer &) = delete;
+    ~Buffer() {
+        cudaFree(data);
+    }
+};
+
+void fill(Buffer<uint8_t> &buffer, size_t bytes, uint32_t seed) {
+    fill_random<<<1024, 256, 0, g_stream>>>(reinterpret_cast<uint32_t *>(buffer.data), bytes / 4, seed);
+}
+
+struct Variant {
+    int page_size = 0, out_dtype = QF_PREFILL_E4M3;
+    bool causal = true, head_major = false;
+};
+
+std::string cell_name(const Cell &cell) {
+    char text[80];
+    std::snprintf(text, sizeof text, "%dx%d %d/%d d%d", cell.batch, cell.tokens, cell.q_heads, cell.kv_heads,
+                  cell.head_dim);
+    return text;
+}
+
+#ifdef QF_PREFILL_CLOCKS
+// SM clocks of a CTA in the last launch.
+double mean_clocks(const int *device, int ctas) {
+    std::vector<long long> clocks(ctas);
+    CHECK(cudaMemcpy(clocks.data(), device, ctas * 8, cudaMemcpyDeviceToHost));
+    double sum = 0;
+    for (long long x : clocks) sum += static_cast<double>(x);
+    return sum / ctas;
+}
+#endif
+
+void run_cell(const Cell &cell, const Variant &variant) {
+    const std::string name = cell_name(cell);
+    if (!g_options.cell.empty() && name.find(g_options.cell) == std::string::npos) return;
+    qf_prefill_problem problem = {};
+    problem.dtype = QF_PREFILL_E4M3, problem.out_dtype = variant.out_dtype, problem.head_dim = cell.head_dim;
+    problem.kv_heads = cell.kv_heads, problem.group = cell.q_heads / cell.kv_heads, problem.batch = cell.batch;
+    problem.q_tokens = problem.kv_tokens = cell.tokens;
+    problem.page_size = variant.page_size;
+    const int block = variant.page_size > 0 ? variant.page_size : cell.tokens; // tokens of a page or batch element
+    const int64_t blocks = static_cast<int64_t>(cell.batch) * cell.tokens / block;
+    problem.pages = blocks;
+    problem.softmax_scale = 1.0f / std::sqrt(static_cast<float>(cell.head_dim));
+    problem.causal = variant.causal, problem.window_left = problem.window_right = -1;
+    if (qf_prefill_refusal(&problem) != nullptr) return;
+    qf_prefill_choice choice = qf_prefill_choose(&problem, g_options.ctas > 0 ? g_options.ctas : g_multiprocessors);
+    const size_t q_count = static_cast<size_t>(cell.batch) * cell.tokens * cell.q_heads * cell.head_dim;
+    const size_t k_count = q_count / cell.q_heads * cell.kv_heads;
+    Buffer<uint8_t> q(q_count), k(k_count), v(k_count), out(q_count * 2);
+    Buffer<int> table(blocks + 2 * g_multiprocessors);
+    Buffer<float> scales(4);
+    Buffer<uint32_t> ticket(1);
+    fill(q, q_count, 1), fill(k, k_count, 2), fill(v, k_count, 3);
+    std::vector<int> pages(blocks);
+    for (int64_t i = 0; i < blocks; ++i) pages[i] = static_cast<int>(i);
+    std::mt19937 shuffle(1);
+    std::shuffle(pages.begin(), pages.end(), shuffle);
+    const float host_scales[4] = {1.0f, 1.0f, 1.0f, 0.01f};
+    CHECK(cudaMemcpy(table.data, pages.data(), blocks * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(scales.data, host_scales, sizeof host_scales, cudaMemcpyHostToDevice));
+    CHECK(cudaMemset(ticket.data, 0, 4));
+    qf_prefill_params p;
+    qf_prefill_fill(&problem, &p);
+    const int64_t row = cell.head_dim, kv_row = row * cell.kv_heads;
+    const qf_prefill_tensor q_tensor = {q.data, row * cell.q_heads, row, row * cell.q_heads * cell.tokens};
+    qf_prefill_tensor k_tensor = {k.data, variant.head_major ? row : kv_row, variant.head_major ? row * block : row,
+                                  kv_row * block};
+    qf_prefill_tensor v_tensor = k_tensor;
+    v_tensor.address = v.data;
+    if (!encode_maps(problem, q_tensor, k_tensor, v_tensor, &p)) {
+        std::printf("FATAL tensor map refused\n");
+        std::exit(3);
+    }
+    p.out = out.data, p.ticket = ticket.data;
+    p.q_scale = scales.data, p.k_scale = scales.data + 1, p.v_scale = scales.data + 2, p.out_scale = scales.data + 3;
+    p.block_table = table.data, p.block_table_stride = cell.tokens / block;
+    p.out_batch_stride = row * cell.q_heads * cell.tokens, p.out_token_stride = row * cell.q_heads;
+    p.out_head_stride = row, p.bottom_right = 1;
+    if (g_options.section > 0) p.section_heads = g_options.section;
+
+    const double flop =
+        4.0 * cell.batch * cell.tokens * cell.tokens * cell.head_dim * cell.q_heads * (variant.causal ? 0.5 : 1.0);
+    const int launches = static_cast<int>(std::min(200.0, std::max(1.0, 5e-3 / (flop / 8e14))));
+    CHECK(launch(problem, choice, p, true, g_stream)); // attributes are set outside the capture
+    CHECK(cudaStreamSynchronize(g_stream));
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK(cudaStreamBeginCapture(g_stream, cudaStreamCaptureModeGlobal));
+    for (int i = 0; i < launches; ++i) CHECK(launch(problem, choice, p, true, g_stream));
+    CHECK(cudaStreamEndCapture(g_stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    const double replay = launches * flop / 8e14 * 1e3; // milliseconds, about
+    for (int i = 0; i < g_options.warm / replay; ++i) CHECK(cudaGraphLaunch(exec, g_stream));
+    const Timing timing = time_graph(exec, launches, g_stream);
+    const double tflops = flop / timing.median * 1e-6, peer = variant.causal ? cell.peer_causal : cell.peer_full;
+    std::printf("%-24s %-7s %10.2f [%9.2f %9.2f] %7.0f", name.c_str(), variant.causal ? "causal" : "full",
+                timing.median, timing.low, timing.high, tflops);
+    if (peer > 0)
+        std::printf(" %6.0f %5.2f", peer, tflops / peer);
+    else
+        std::printf(" %6s %5s", "", "");
+    double clocks = timing.median * timing.megahertz;
+#ifdef QF_PREFILL_CLOCKS
+    if (variant.page_size == 0) clocks = mean_clocks(table.data, choice.ctas);
+#endif
+    std::printf("  %5u %4u %6.0f\n", timing.megahertz, timing.watts, flop / clocks / g_multiprocessors);
+    std::fflush(stdout);
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+void run_table(const char *title, const std::vector<Cell> &cells, Variant variant, bool full) {
+    std::printf("\n%s\n%-24s %-7s %10s %23s %7s %6s %5s  %5s %4s %6s\n", title, "cell", "mask", "us",
+                "[lowest   highest]", "TFLOPS", "peer", "/peer", "MHz", "W", "/clk");
+    for (const Cell &cell : cells) {
+        for (int causal = full ? 0 : 1; causal < 2; ++causal) {
+            variant.causal = causal != 0;
+            run_cell(cell, variant);
+        }
+    }
+}
+
+bool wanted(const char *section) {
+    if (g_options.sections.empty()) return true;
+    for (const std::string &name : g_options.sections) {
+        if (name == section) return true;
+    }
+    return false;
+}
+
+void parse(int argc, char **argv) {
+    for (int i = 1; i < argc; ++i) {
+        const std::string argument = argv[i];
+        const size_t equals = argument.find('=');
+        if (argument.rfind("--", 0) != 0 || equals == std::string::npos) {
+            g_options.sections.push_back(argument);
+            continue;
+        }
+        const std::string name = argument.substr(2, equals - 2), value = argument.substr(equals + 1);
+        if (name == "cell")
+            g_options.cell = value;
+        else if (name == "ctas")
+            g_options.ctas = std::atoi(value.c_str());
+        else if (name == "section")
+            g_options.section = std::atoi(value.c_str());
+        else if (name == "warm")
+            g_options.warm = std::atoi(value.c_str());
+        else
+            std::printf("unknown option %s\n", name.c_str()), std::exit(2);
+    }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    parse(argc, argv);
+    cudaDeviceProp properties;
+    CHECK(cudaGetDeviceProperties(&properties, 0));
+    g_multiprocessors = properties.multiProcessorCount;
+    CHECK(cudaStreamCreate(&g_stream));
+    std::printf("%s, %d multiprocessors\n", properties.name, g_multiprocessors);
+    if (wanted("dense")) run_table("dense BSHD, e4m3 in and out", kDenseCells, {}, true);
+    if (wanted("paged")) {
+        Variant variant;
+        for (int page : {64, 16}) {
+            variant.page_size = page;
+            run_table(page == 64 ? "paged 64 NHD, e4m3 in and out" : "paged 16 NHD", kPagedCells, variant, false);
+        }
+        variant.page_size = 64, variant.head_major = true;
+        run_table("paged 64 HND", kPagedCells, variant, false);
+    }
+    return 0;
+}

@@ -1,0 +1,72 @@
+// Owns: the compile-time shape of a prefill attention kernel: tile, warpgroups, registers, shared memory, variant list.
+// Does not own: device code (kernel.cuh) and the choice between variants at run time (select.h).
+// Read next: params.h, then kernel.cuh.
+#ifndef QFUSE_KERNELS_CUDA_PREFILL_CONFIG_H
+#define QFUSE_KERNELS_CUDA_PREFILL_CONFIG_H
+
+// Every variant: (elements of q, k, v, head dim, accumulators of the scores). f16 scores are the fast ones; f32 scores
+// serve soft caps, and scores beyond the range that f16 describes well.
+#define QF_PREFILL_VARIANTS(X) X(E4M3, e4m3, 128, F16, f16)
+
+enum qf_prefill_scores { QF_PREFILL_SCORES_F16 = 0, QF_PREFILL_SCORES_F32 = 1 };
+
+#ifdef __CUDACC__
+#define QF_PREFILL_FUNCTION static __host__ __device__ constexpr
+#else
+#define QF_PREFILL_FUNCTION static inline
+#endif
+
+// Most sequences of a packed batch: their tile counts are kept in shared memory.
+#define QF_PREFILL_MAX_BATCH 2048
+
+// Warpgroups that compute, each 64 rows; one more loads and transposes.
+QF_PREFILL_FUNCTION int qf_prefill_consumers(int head_dim) {
+    return head_dim > 128 ? 2 : 3;
+}
+
+// Query rows of a tile.
+QF_PREFILL_FUNCTION int qf_prefill_tile_rows(int head_dim) {
+    return 64 * qf_prefill_consumers(head_dim);
+}
+
+// Keys of a tile.
+QF_PREFILL_FUNCTION int qf_prefill_tile_keys(int head_dim, int scores) {
+    return head_dim == 64 && scores == QF_PREFILL_SCORES_F16 ? 256 : 128;
+}
+
+QF_PREFILL_FUNCTION int qf_prefill_threads(int head_dim) {
+    return 128 * (qf_prefill_consumers(head_dim) + 1);
+}
+
+// Bytes of a shared-memory row: the head dim is cut into panels of at most 128 bytes, the widest swizzle.
+QF_PREFILL_FUNCTION int qf_prefill_panel_bytes(int head_dim) {
+    return head_dim < 128 ? head_dim : 128;
+}
+
+// Tiles that each ring holds.
+QF_PREFILL_FUNCTION int qf_prefill_query_stages(int head_dim) {
+    return head_dim > 128 ? 1 : 2;
+}
+
+QF_PREFILL_FUNCTION int qf_prefill_key_stages(int head_dim) {
+    return head_dim > 128 ? 2 : 3;
+}
+
+QF_PREFILL_FUNCTION int qf_prefill_value_stages(int head_dim) {
+    return head_dim > 128 ? 1 : 2;
+}
+
+QF_PREFILL_FUNCTION int qf_prefill_transposed_stages(int head_dim) {
+    return head_dim > 128 ? 2 : 3;
+}
+
+// Dynamic shared memory before what a packed batch adds: the rings, a tile of ones, alignment to 1024.
+QF_PREFILL_FUNCTION int qf_prefill_ring_bytes(int head_dim, int scores) {
+    return head_dim * (qf_prefill_query_stages(head_dim) * qf_prefill_tile_rows(head_dim) +
+                       (qf_prefill_key_stages(head_dim) + qf_prefill_value_stages(head_dim) +
+                        qf_prefill_transposed_stages(head_dim)) *
+                           qf_prefill_tile_keys(head_dim, scores)) +
+           2 * 1024;
+}
+
+#endif

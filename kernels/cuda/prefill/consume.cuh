@@ -1,0 +1,208 @@
+// Owns: the loop of a consumer warpgroup: 64 query rows against all key tiles that they see.
+// Does not own: scores and softmax (scores_f16.cuh), the output (epilogue.cuh).
+// Read next: epilogue.cuh.
+//
+// Of a tile, S = Q K^T, P = exponentials in e4m3, T = P V^T in a fresh accumulator, and O = O * factor + T in f32: the
+// FP8 adder truncates at about 14 bits, a bias that grows with the sum, so it never adds more than one tile of keys.
+// T takes the registers of S. Row sums come from a product of the rounded P with ones, so numerator and denominator
+// share P's rounding. Three warpgroups run freely, so that one's softmax hides behind the others' products.
+#pragma once
+
+#include "epilogue.cuh"
+#include "query.cuh"
+
+namespace qfuse::prefill {
+
+// Of V^T and of the ones, whose rows are keys.
+using KeyDescriptor = MatrixDescriptor<Swizzle::k128Bytes>;
+
+// The rows of a warpgroup against keys; the same in all its threads.
+struct Reach {
+    int begin, end;           // keys that some row sees
+    int full_begin, full_end; // keys that all rows see
+};
+
+template <class C>
+__device__ __forceinline__ Reach make_reach(const qf_prefill_params &p, const Work &work, int consumer) {
+    Reach reach;
+    const int offset = position_offset(p, work), first_row = 64 * consumer;
+    const int first = work.first_token + row_token(p, first_row);
+    const int last = min(work.first_token + row_token(p, first_row + 63), work.tokens - 1);
+    reach.begin = visible_begin(p, offset, first);
+    reach.end = first < work.tokens ? visible_end(p, offset, last, work.length) : 0;
+    reach.full_begin = visible_begin(p, offset, last);
+    reach.full_end = visible_end(p, offset, first, work.length);
+    return reach;
+}
+
+// Keys that the thread's two rows see, counted from its first column of a tile. Computed anew for each tile that needs
+// a mask (the volatile read keeps it there), since registers are scarcer than instructions.
+__device__ __forceinline__ void row_limits(const qf_prefill_params &p, const Work &work, int consumer, int first_key,
+                                           int (&begin)[2], int (&end)[2]) {
+    uint32_t thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    const int offset = position_offset(p, work), origin = first_key + 2 * (thread & 3);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int row = 64 * consumer + (thread >> 5 & 3) * 16 + (thread >> 2 & 7) + 8 * i;
+        const int token = work.first_token + row_token(p, row);
+        begin[i] = visible_begin(p, offset, token) - origin;
+        end[i] = visible_end(p, offset, token, work.length) - origin;
+    }
+}
+
+// Starts S = Q K^T of a tile.
+template <class C, class S, class Descriptor>
+__device__ __forceinline__ void start_scores(S &scores, Descriptor q, Descriptor k) {
+    constexpr int kSteps = C::kPanelBytes / 32;
+    constexpr uint32_t kQueryPanel = C::kRows * C::kPanelBytes / 16, kKeyPanel = C::kKeys * C::kPanelBytes / 16;
+    scores.pin();
+    wgmma_fence();
+    scores.template multiply<false>(q, k);
+#pragma unroll
+    for (int step = 1; step < C::kPanels * kSteps; ++step) {
+        const int panel = step / kSteps, inner = step % kSteps;
+        scores.template multiply<true>(q + panel * kQueryPanel + inner * 2, k + panel * kKeyPanel + inner * 2);
+    }
+    wgmma_commit();
+}
+
+// T = P V^T for one chunk of the head dim, and with the first chunk the row sums.
+template <class C, int Chunk, int N>
+__device__ __forceinline__ void weigh_values(float (&t)[N], float (&sums)[4], const uint32_t (&p)[C::kKeys / 8],
+                                             KeyDescriptor v, KeyDescriptor ones) {
+    constexpr uint32_t kPanel = C::kHeadDim * 128 / 16, kChunkRows = 2 * N * 128 / 16;
+    v = v + Chunk * kChunkRows;
+    wgmma_pin(t);
+    wgmma_fence();
+    wgmma_e4m3<false>(t, p, v);
+#pragma unroll
+    for (int step = 1; step < C::kKeys / 32; ++step) {
+        wgmma_e4m3<true>(t, p + 4 * step, v + step / 4 * kPanel + step % 4 * 2);
+    }
+    if (Chunk == 0) {
+        wgmma_e4m3<false>(sums, p, ones);
+#pragma unroll
+        for (int step = 1; step < C::kKeys / 32; ++step) wgmma_e4m3<true>(sums, p + 4 * step, ones);
+    }
+    wgmma_commit();
+    wgmma_wait<0>();
+    wgmma_pin(t);
+    if (Chunk == 0) wgmma_pin(sums);
+}
+
+template <class C>
+struct Consumer {
+    static constexpr int kChunk = C::kHeadDim < 128 ? C::kHeadDim : 128; // head dim of one product P V^T
+    static constexpr int kChunks = C::kHeadDim / kChunk;
+
+    float o[kChunks][kChunk / 2];
+    float sum[2];
+    float reference[2];
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) sum[i] = 0.0f, reference[i] = kNoReference;
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+#pragma unroll
+            for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] = 0.0f;
+        }
+    }
+
+    // O = O * factor + P V^T.
+    template <int Chunk>
+    __device__ __forceinline__ void accumulate(const uint32_t (&p)[C::kKeys / 8], const float (&factor)[2],
+                                               KeyDescriptor v, KeyDescriptor ones) {
+        float t[kChunk / 2], sums[4];
+        weigh_values<C, Chunk>(t, sums, p, v, ones);
+#pragma unroll
+        for (int i = 0; i < kChunk / 2; ++i) o[Chunk][i] = fmaf(o[Chunk][i], factor[i >> 1 & 1], t[i]);
+        if (Chunk == 0) {
+            sum[0] = fmaf(sum[0], factor[0], sums[0]);
+            sum[1] = fmaf(sum[1], factor[1], sums[2]);
+        }
+    }
+};
+
+template <class C, class S>
+__device__ __forceinline__ void set_multipliers(const qf_prefill_params &p, const Work &work, S &scores,
+                                                const int (&exponent)[2]) {
+    float scale = p.softmax_scale * kLog2E;
+    if (p.q_scale != nullptr) scale *= p.q_scale[work.kv_head * p.q_scale_stride];
+    if (p.k_scale != nullptr) scale *= p.k_scale[work.kv_head * p.k_scale_stride];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) scores.set_multiplier(i, ldexpf(scale, exponent[i]));
+}
+
+template <class C>
+__device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared<C> &shared, int consumer) {
+    Barriers<C> &barriers = *shared.barriers;
+    Ring<C::kQueryStages> query;
+    Ring<C::kKeyStages> keys;
+    Ring<C::kTransposedStages> transposed;
+    const int warp = __shfl_sync(~0u, (threadIdx.x >> 5) & 3, 0);
+    const bool elected = (threadIdx.x & 31) == 0;
+    using Descriptor = MatrixDescriptor<C::kSwizzle>;
+    const Descriptor k_base = Descriptor::at(shared.keys);
+    const KeyDescriptor v_base = KeyDescriptor::at(shared.transposed), ones = KeyDescriptor::at(shared.ones);
+    for (;;) {
+        barrier_wait(shared_address(&barriers.query_full[query.stage]), query.parity);
+        const Work work = read_work(shared.work[query.stage]);
+        if (work.sequence < 0) return;
+        const uint32_t rows = shared.query + query.stage * C::kQueryBytes + consumer * 64 * C::kPanelBytes;
+        HalfScores<C> scores;
+        int exponent[2];
+        bound_query<C>(rows, warp, exponent);
+        set_multipliers<C>(p, work, scores, exponent);
+        const Reach reach = make_reach<C>(p, work, consumer);
+        named_barrier_sync(1 + consumer, 128);
+        const Descriptor q = Descriptor::at(rows);
+        Consumer<C> state;
+        state.clear();
+#pragma unroll 1
+        for (int tile = work.tile_end - 1; tile >= work.tile_begin; --tile) {
+            const int first_key = tile * C::kKeys;
+            const uint32_t keys_empty = shared_address(&barriers.keys_empty[keys.stage]);
+            const uint32_t transposed_full = shared_address(&barriers.transposed_full[transposed.stage]);
+            const uint32_t transposed_empty = shared_address(&barriers.transposed_empty[transposed.stage]);
+            barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
+            if (first_key < reach.end && first_key + C::kKeys > reach.begin) {
+                start_scores<C>(scores, q, k_base + keys.stage * (C::kTileBytes / 16));
+                // Here the wait costs nothing, and from it to P V^T all is one basic block, in which conversions hide
+                // behind exponentials.
+                barrier_wait(transposed_full, transposed.parity);
+                wgmma_wait<0>();
+                scores.pin();
+                if (elected) barrier_arrive(keys_empty);
+                if (first_key + C::kKeys > reach.full_end || first_key < reach.full_begin) {
+                    int begin[2], end[2];
+                    row_limits(p, work, consumer, first_key, begin, end);
+                    scores.mask_from(end);
+                    if (first_key < reach.full_begin) scores.mask_before(begin);
+                }
+                float factor[2];
+                uint32_t probabilities[C::kKeys / 8];
+                scores.exponentials(state.reference, factor);
+                scores.pack(probabilities);
+                const KeyDescriptor v = v_base + transposed.stage * (C::kTileBytes / 16);
+                state.template accumulate<0>(probabilities, factor, v, ones);
+                if constexpr (Consumer<C>::kChunks > 1) state.template accumulate<1>(probabilities, factor, v, ones);
+                if (elected) barrier_arrive(transposed_empty);
+            } else {
+                if (elected) barrier_arrive(keys_empty);
+                barrier_wait(transposed_full, transposed.parity);
+                if (elected) barrier_arrive(transposed_empty);
+            }
+            keys.advance();
+            transposed.advance();
+        }
+        finish_rows<C>(p, work, consumer, rows, state.o, state.sum, state.reference);
+        fence_proxy_async();
+        __syncwarp();
+        if (elected) barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
+        query.advance();
+    }
+}
+
+} // namespace qfuse::prefill

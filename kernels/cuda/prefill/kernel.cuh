@@ -1,0 +1,70 @@
+// Owns: the prefill attention kernel: the roles of its warpgroups and their set-up.
+// Does not own: parameters (params.h), what each role does (load.cuh, transpose.cuh, consume.cuh).
+// Read next: shared.cuh, then schedule.cuh.
+//
+// One persistent CTA a multiprocessor. Three (head dim 256: two) consumer warpgroups of 64 query rows each compute; one
+// producer warpgroup has a warp that copies by TMA and three that transpose V. 8-bit matrix instructions want both
+// operands with the summed index contiguous, so P V needs V^T.
+#pragma once
+
+#include "consume.cuh"
+#include "load.cuh"
+#include "transpose.cuh"
+
+namespace qfuse::prefill {
+
+template <int Registers>
+__device__ __forceinline__ void raise_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+template <int Registers>
+__device__ __forceinline__ void lower_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+// With QF_PREFILL_CLOCKS defined (bench only, dense) every CTA writes its SM clocks over `block_table`, a 64-bit word a
+// CTA. Undefined, no code.
+//
+// Launch: grid and dynamic shared memory by qf_prefill_choose; programmatic stream serialisation allowed.
+template <class C>
+__device__ __forceinline__ void prefill(const qf_prefill_params &p) {
+    extern __shared__ __align__(1024) uint8_t dynamic[];
+    __shared__ __align__(8) Barriers<C> barriers;
+    __shared__ __align__(16) Work work[C::kQueryStages];
+    const Shared<C> shared(dynamic, &barriers, work);
+    const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), warpgroup = warp / 4;
+    if (threadIdx.x == 0) {
+        init_barriers<C>(barriers);
+        tensor_map_prefetch(&p.q_map);
+        tensor_map_prefetch(&p.k_map);
+        tensor_map_prefetch(&p.v_map);
+    }
+    if (threadIdx.x >= 64 && threadIdx.x < 128) { // e4m3 ones, read in any order
+        store_shared_16(shared.ones + (threadIdx.x - 64) * 16,
+                        make_uint4(0x38383838, 0x38383838, 0x38383838, 0x38383838));
+        fence_proxy_async();
+    }
+    __syncthreads();
+    wait_for_predecessor();
+    if (warpgroup == C::kConsumers) {
+        lower_registers<C::kProducerRegisters>();
+        if (warp % 4 == 0)
+            load<C>(p, shared);
+        else
+            transpose<C>(shared, warp % 4 - 1);
+    } else {
+        raise_registers<C::kConsumerRegisters>();
+#ifdef QF_PREFILL_CLOCKS
+        const long long begin = clock64();
+#endif
+        consume<C>(p, shared, warpgroup);
+#ifdef QF_PREFILL_CLOCKS
+        if (threadIdx.x == 0) {
+            reinterpret_cast<long long *>(const_cast<int32_t *>(p.block_table))[blockIdx.x] = clock64() - begin;
+        }
+#endif
+    }
+}
+
+} // namespace qfuse::prefill

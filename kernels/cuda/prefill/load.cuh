@@ -1,0 +1,115 @@
+// Owns: the warp that starts all copies from global to shared memory, and draws the work.
+// Does not own: the order of work (schedule.cuh).
+// Read next: transpose.cuh.
+#pragma once
+
+#include "kernels/cuda/common/tensor_copy.cuh"
+#include "schedule.cuh"
+
+namespace qfuse::prefill {
+
+// Where a lane's box of a K or V tile lies: of a paged cache every lane copies one page's part, else lane 0 all.
+struct BoxSource {
+    int token, outer;
+};
+
+template <class C>
+struct KeyLoader {
+    const qf_prefill_params &p;
+    const Work &work;
+    int lane, box_keys;
+
+    __device__ __forceinline__ KeyLoader(const qf_prefill_params &the_p, const Work &the_work)
+        : p(the_p), work(the_work) {
+        lane = threadIdx.x & 31;
+        box_keys = p.page_size > 0 ? min(p.page_size, C::kKeys) : C::kKeys;
+    }
+    // Boxes of a tile that hold keys of the sequence.
+    __device__ __forceinline__ int boxes(int tile) const {
+        return p.page_size > 0 ? (min(work.length - tile * C::kKeys, C::kKeys) + box_keys - 1) / box_keys : 1;
+    }
+    __device__ __forceinline__ BoxSource source(int tile) const {
+        const int key = tile * C::kKeys + lane * box_keys;
+        if (p.page_size == 0) return {key, work.sequence};
+        if (tile < work.tile_begin || lane >= boxes(tile)) return {0, 0};
+        return {key % p.page_size, p.block_table[work.sequence * p.block_table_stride + key / p.page_size]};
+    }
+    // Starts the copy of one tile; lanes of the warp together.
+    __device__ __forceinline__ void start(const void *map, uint32_t stage, uint32_t barrier, int tile,
+                                          const BoxSource &from) const {
+        const int count = boxes(tile);
+        if (lane == 0) barrier_arrive_expect(barrier, count * box_keys * C::kHeadDim);
+        __syncwarp();
+        if (lane >= count) return;
+#pragma unroll
+        for (int panel = 0; panel < C::kPanels; ++panel) {
+            tensor_copy_4d(stage + (panel * C::kKeys + lane * box_keys) * C::kPanelBytes, map, panel * C::kPanelBytes,
+                           from.token, work.kv_head, from.outer, barrier, kEvictNormal);
+        }
+    }
+};
+
+// Waits for a free query stage, describes the work there and starts the copy of its rows.
+template <class C>
+__device__ __forceinline__ void load_query(const qf_prefill_params &p, const Shared<C> &shared, const Work &work,
+                                           Ring<C::kQueryStages> &ring) {
+    Barriers<C> &barriers = *shared.barriers;
+    barrier_wait(shared_address(&barriers.query_empty[ring.stage]), ring.parity ^ 1);
+    if ((threadIdx.x & 31) == 0) {
+        const uint32_t full = shared_address(&barriers.query_full[ring.stage]);
+        shared.work[ring.stage] = work;
+        if (work.sequence < 0) {
+            barrier_arrive(full);
+        } else {
+            barrier_arrive_expect(full, p.tile_tokens * p.group * C::kHeadDim);
+#pragma unroll
+            for (int panel = 0; panel < C::kPanels; ++panel) {
+                tensor_copy_5d(shared.query + ring.stage * C::kQueryBytes + panel * C::kRows * C::kPanelBytes, &p.q_map,
+                               panel * C::kPanelBytes, 0, work.kv_head, work.row + work.first_token,
+                               p.q_start != nullptr ? 0 : work.sequence, full, kEvictNormal);
+            }
+        }
+    }
+    ring.advance();
+}
+
+template <class C>
+__device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C> &shared) {
+    Barriers<C> &barriers = *shared.barriers;
+    Ring<C::kQueryStages> query;
+    Ring<C::kKeyStages> keys;
+    Ring<C::kValueStages> values;
+    if (p.q_start != nullptr) count_tiles(p, shared.prefix);
+    const int total = total_work(p, shared.prefix);
+    int number = blockIdx.x;
+    while (number < total) {
+        const Work work = locate_work<C>(p, shared.prefix, number);
+        int drawn = 0;
+        if ((threadIdx.x & 31) == 0) drawn = static_cast<int>(atomicAdd(p.ticket, 1u));
+        load_query<C>(p, shared, work, query);
+        const KeyLoader<C> loader(p, work);
+        BoxSource next = loader.source(work.tile_end - 1);
+#pragma unroll 1
+        for (int tile = work.tile_end - 1; tile >= work.tile_begin; --tile) {
+            const BoxSource from = next;
+            next = loader.source(tile - 1);
+            barrier_wait(shared_address(&barriers.keys_empty[keys.stage]), keys.parity ^ 1);
+            loader.start(&p.k_map, shared.keys + keys.stage * C::kTileBytes,
+                         shared_address(&barriers.keys_full[keys.stage]), tile, from);
+            keys.advance();
+            barrier_wait(shared_address(&barriers.values_empty[values.stage]), values.parity ^ 1);
+            loader.start(&p.v_map, shared.values + values.stage * C::kTileBytes,
+                         shared_address(&barriers.values_full[values.stage]), tile, from);
+            values.advance();
+        }
+        drawn = __shfl_sync(~0u, drawn, 0);
+        if (drawn == total - 1 && (threadIdx.x & 31) == 0) *p.ticket = 0;
+        number = static_cast<int>(gridDim.x) + drawn;
+    }
+    Work none = {};
+    none.sequence = -1;
+    load_query<C>(p, shared, none, query);
+    launch_dependents();
+}
+
+} // namespace qfuse::prefill

@@ -1,0 +1,74 @@
+// Owns: what a consumer does with its rows of a new Q tile before the first product: powers of two that bound |q|.
+// Does not own: the copy of the tile (load.cuh), scores (scores_f16.cuh).
+// Read next: consume.cuh.
+#pragma once
+
+#include "scores_f16.cuh"
+
+namespace qfuse::prefill {
+
+// |q| <= this keeps |q . k| < 65504 for every k; 3 % below the bound, for the rounding of the norm.
+constexpr float kQueryBound = 65504.0f / 448.0f * 0.97f; // times 1 / sqrt(head dim)
+
+// Address of a 16-byte chunk (of the whole head dim) of a row of the warpgroup's Q rows.
+template <class C>
+__device__ __forceinline__ uint32_t query_chunk(uint32_t rows, int row, int chunk) {
+    const int panel = chunk / C::kPanelChunks, inner = chunk % C::kPanelChunks;
+    const int swizzled = C::kPanelBytes == 128 ? inner ^ (row & 7) : inner ^ ((row >> 1) & 3);
+    return rows + panel * C::kRows * C::kPanelBytes + row * C::kPanelBytes + (swizzled << 4);
+}
+
+__device__ __forceinline__ uint32_t f16x2_mul(uint32_t a, uint32_t b) {
+    uint32_t result;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+    return result;
+}
+
+// Multiplies rows of Q that are too long by 2^-n, in place; exact but for subnormals. Two lanes share a row. Returns
+// the exponents n of rows g and g + 8 of the warp's sixteen.
+template <class C>
+__device__ __forceinline__ void bound_query(uint32_t rows, int warp, int (&exponent)[2]) {
+    constexpr int kChunks = C::kHeadDim / 32; // of 16 bytes, for one of the two lanes
+    const int lane = threadIdx.x & 31, row = 16 * warp + lane / 2, first = lane % 2 * kChunks;
+    // Squares of x / 16 stay below 784, so the sum of 64 stays in range; what underflows does not count.
+    uint32_t sums[4] = {};
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) {
+        const uint4 chunk = load_shared_16(query_chunk<C>(rows, row, first + i));
+        const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+            const uint32_t low = f16x2_mul(e4m3_low_to_f16x2(words[w]), 0x2C002C00u);
+            const uint32_t high = f16x2_mul(e4m3_high_to_f16x2(words[w]), 0x2C002C00u);
+            sums[w] = f16x2_fma(low, low, sums[w]);
+            sums[w] = f16x2_fma(high, high, sums[w]);
+        }
+    }
+    float squares = 0.0f;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) squares += f16_low_to_f32(sums[w]) + f16_high_to_f32(sums[w]);
+    squares += __shfl_xor_sync(~0u, squares, 1);
+    constexpr float kLimit = kQueryBound * kQueryBound / C::kHeadDim / 256.0f;
+    // Least n with squares <= kLimit * 4^n. A row with NaN stays as it is.
+    const uint32_t ratio = __float_as_uint(squares / kLimit);
+    const int octaves = static_cast<int>(ratio >> 23) - 127 + ((ratio & 0x7FFFFF) != 0 ? 1 : 0);
+    const int n = squares > kLimit ? (octaves + 1) >> 1 : 0;
+    if (__any_sync(~0u, n > 0)) {
+        const uint32_t half = 0x3C00u - (n << 10), scale = half | half << 16;
+#pragma unroll 1
+        for (int i = 0; i < kChunks; ++i) {
+            const uint32_t address = query_chunk<C>(rows, row, first + i);
+            const uint4 chunk = load_shared_16(address);
+            const auto scaled = [&](uint32_t word) {
+                return f16x4_to_e4m3x4(f16x2_mul(e4m3_low_to_f16x2(word), scale),
+                                       f16x2_mul(e4m3_high_to_f16x2(word), scale));
+            };
+            store_shared_16(address, make_uint4(scaled(chunk.x), scaled(chunk.y), scaled(chunk.z), scaled(chunk.w)));
+        }
+        fence_proxy_async();
+    }
+    exponent[0] = __shfl_sync(~0u, n, lane / 4 * 2);
+    exponent[1] = __shfl_sync(~0u, n, lane / 4 * 2 + 16);
+}
+
+} // namespace qfuse::prefill

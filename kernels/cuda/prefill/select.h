@@ -1,0 +1,210 @@
+// Owns: the host's choices for one prefill launch: what is refused, variant, grid, shared memory, tensor maps as plain
+// data, and the parameters that follow from shapes.
+// Does not own: the kernels, the encoding of tensor maps and the launch itself (launch.cuh, or the CUDA device).
+// Read next: launch.cuh for a complete use.
+//
+// Plain C11, no CUDA header, no state; safe from any thread.
+#ifndef QFUSE_KERNELS_CUDA_PREFILL_SELECT_H
+#define QFUSE_KERNELS_CUDA_PREFILL_SELECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "config.h"
+#include "params.h"
+
+// A tensor in device memory. Strides in bytes, multiples of 16 where the extent is above 1; the head dim is
+// contiguous. `outer` steps over batch elements, or over the pages of a cache.
+typedef struct qf_prefill_tensor {
+    void *address; // aligned to 16 bytes
+    int64_t token_stride;
+    int64_t head_stride;
+    int64_t outer_stride;
+} qf_prefill_tensor;
+
+// What a launch looks like before any pointer is known.
+typedef struct qf_prefill_problem {
+    int dtype; // of q, k and v, enum qf_prefill_dtype: E4M3
+    int out_dtype;
+    int head_dim; // of q, k and v
+    int kv_heads;
+    int group;      // query heads a KV head
+    int batch;      // sequences
+    int packed;     // 1: q_start cuts one batch element into sequences
+    int q_tokens;   // tokens of a sequence; packed: rows of q
+    int kv_tokens;  // most keys of a sequence: extent of k and v, or block table width * page size
+    int page_size;  // 0: k and v are not paged
+    int64_t pages;  // of the caches
+    int f32_scores; // 1: scores accumulate in f32 (a soft cap, or scores above some hundred octaves)
+    float softmax_scale;
+    float softcap;
+    int causal;
+    int window_left; // -1: no limit
+    int window_right;
+} qf_prefill_problem;
+
+typedef struct qf_prefill_choice {
+    int scores; // enum qf_prefill_scores; the kernel is qf_prefill_<dtype>_d<head_dim>_<scores>
+    int ctas;
+    int threads;
+    size_t shared_bytes;
+} qf_prefill_choice;
+
+// A tensor map in the terms of cuTensorMapEncodeTiled: bytes as elements, innermost axis first.
+typedef struct qf_prefill_map {
+    void *address;
+    uint32_t rank;
+    uint64_t extents[5];
+    uint64_t strides[4]; // bytes, of axes 1 .. rank - 1
+    uint32_t box[5];
+    uint32_t swizzle_bytes;
+    uint32_t promotion_bytes;
+} qf_prefill_map;
+
+static inline int qf_prefill_element_bytes(int dtype) {
+    return dtype == QF_PREFILL_BF16 || dtype == QF_PREFILL_F16 ? 2 : 1;
+}
+
+static inline int qf_prefill_scores_of(const qf_prefill_problem *problem) {
+    return problem->f32_scores || problem->softcap > 0.0f ? QF_PREFILL_SCORES_F32 : QF_PREFILL_SCORES_F16;
+}
+
+static inline int qf_prefill_has_variant(int dtype, int head_dim, int scores) {
+#define QF_PREFILL_MATCH(DTYPE, name, dim, SCORES, score_name)                                                         \
+    if (dtype == QF_PREFILL_##DTYPE && head_dim == (dim) && scores == QF_PREFILL_SCORES_##SCORES) return 1;
+    QF_PREFILL_VARIANTS(QF_PREFILL_MATCH)
+#undef QF_PREFILL_MATCH
+    return 0;
+}
+
+// Null, or why the prefill kernels do not take the problem.
+static inline const char *qf_prefill_refusal(const qf_prefill_problem *problem) {
+    if (problem->dtype != QF_PREFILL_E4M3) return "q, k and v must be e4m3";
+    if (problem->head_dim != 64 && problem->head_dim != 128 && problem->head_dim != 256) {
+        return "head dim must be 64, 128 or 256";
+    }
+    if (!qf_prefill_has_variant(problem->dtype, problem->head_dim, qf_prefill_scores_of(problem))) {
+        return "no variant for this head dim with scores in f32 (soft cap)";
+    }
+    if (problem->out_dtype < QF_PREFILL_BF16 || problem->out_dtype > QF_PREFILL_E5M2) {
+        return "the output must be e4m3, e5m2, bf16 or f16";
+    }
+    if (problem->kv_heads < 1 || problem->group < 1 || problem->batch < 0 || problem->q_tokens < 0 ||
+        problem->kv_tokens < 0) {
+        return "heads and group must be positive, tokens and batch not negative";
+    }
+    if (problem->group > 64) return "more than 64 query heads a KV head";
+    if (problem->packed && problem->batch > QF_PREFILL_MAX_BATCH) return "a packed batch is limited to 2048 sequences";
+    if (problem->page_size != 0 && problem->page_size != 16 && problem->page_size != 32 && problem->page_size != 64 &&
+        problem->page_size != 128) {
+        return "page size must be 16, 32, 64 or 128";
+    }
+    if (problem->q_tokens >= QF_PREFILL_UNLIMITED / 2 || problem->kv_tokens >= QF_PREFILL_UNLIMITED / 2) {
+        return "more than 2^28 tokens";
+    }
+    if (!(problem->softmax_scale > 0.0f)) return "the softmax scale must be positive";
+    if (problem->softcap < 0.0f) return "the soft cap must not be negative";
+    return NULL;
+}
+
+// `multiprocessors` of the device. Needs a problem that is not refused.
+static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *problem, int multiprocessors) {
+    qf_prefill_choice choice;
+    const int tile_tokens = qf_prefill_tile_rows(problem->head_dim) / problem->group;
+    int64_t tiles = (int64_t)(problem->q_tokens + tile_tokens - 1) / tile_tokens;
+    tiles = problem->packed ? tiles + problem->batch + 2 : tiles * problem->batch; // at most
+    tiles *= problem->kv_heads;
+    choice.scores = qf_prefill_scores_of(problem);
+    choice.ctas = tiles < 1 ? 1 : tiles < multiprocessors ? (int)tiles : multiprocessors;
+    choice.threads = qf_prefill_threads(problem->head_dim);
+    choice.shared_bytes = (size_t)qf_prefill_ring_bytes(problem->head_dim, choice.scores);
+    if (problem->packed) choice.shared_bytes += 4 * ((size_t)problem->batch + 3);
+    return choice;
+}
+
+// A dimension of one element may have any stride; TMA wants multiples of 16, so it gets the row's size.
+static inline uint64_t qf_prefill_stride(uint64_t extent, int64_t bytes, int row_bytes) {
+    return extent > 1 ? (uint64_t)bytes : (uint64_t)row_bytes;
+}
+
+static inline uint64_t qf_prefill_extent(int64_t count) {
+    return count > 0 ? (uint64_t)count : 1;
+}
+
+static inline void qf_prefill_describe_query(const qf_prefill_problem *problem, const qf_prefill_tensor *q,
+                                             qf_prefill_map *out) {
+    const int row = problem->head_dim * qf_prefill_element_bytes(problem->dtype);
+    memset(out, 0, sizeof *out);
+    out->address = q->address;
+    out->rank = 5;
+    out->extents[0] = (uint64_t)row;
+    out->extents[1] = (uint64_t)problem->group;
+    out->extents[2] = (uint64_t)problem->kv_heads;
+    out->extents[3] = qf_prefill_extent(problem->q_tokens);
+    out->extents[4] = qf_prefill_extent(problem->packed ? 1 : problem->batch);
+    out->strides[0] = qf_prefill_stride(out->extents[1], q->head_stride, row);
+    out->strides[1] = qf_prefill_stride(out->extents[2], q->head_stride * problem->group, row);
+    out->strides[2] = qf_prefill_stride(out->extents[3], q->token_stride, row);
+    out->strides[3] = qf_prefill_stride(out->extents[4], q->outer_stride, row);
+    out->box[0] = (uint32_t)qf_prefill_panel_bytes(row);
+    out->box[1] = (uint32_t)problem->group;
+    out->box[2] = 1;
+    out->box[3] = (uint32_t)(qf_prefill_tile_rows(problem->head_dim) / problem->group);
+    out->box[4] = 1;
+    out->swizzle_bytes = out->box[0];
+    out->promotion_bytes = 128;
+}
+
+// K or V.
+static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, const qf_prefill_tensor *tensor,
+                                            qf_prefill_map *out) {
+    const int row = problem->head_dim * qf_prefill_element_bytes(problem->dtype);
+    const int tile = qf_prefill_tile_keys(problem->head_dim, qf_prefill_scores_of(problem));
+    memset(out, 0, sizeof *out);
+    out->address = tensor->address;
+    out->rank = 4;
+    out->extents[0] = (uint64_t)row;
+    out->extents[1] = qf_prefill_extent(problem->page_size > 0 ? problem->page_size : problem->kv_tokens);
+    out->extents[2] = (uint64_t)problem->kv_heads;
+    out->extents[3] = qf_prefill_extent(problem->page_size > 0 ? problem->pages : problem->batch);
+    out->strides[0] = qf_prefill_stride(out->extents[1], tensor->token_stride, row);
+    out->strides[1] = qf_prefill_stride(out->extents[2], tensor->head_stride, row);
+    out->strides[2] = qf_prefill_stride(out->extents[3], tensor->outer_stride, row);
+    out->box[0] = (uint32_t)qf_prefill_panel_bytes(row);
+    out->box[1] = (uint32_t)(problem->page_size > 0 && problem->page_size < tile ? problem->page_size : tile);
+    out->box[2] = out->box[3] = 1;
+    out->swizzle_bytes = out->box[0];
+    out->promotion_bytes = 128;
+}
+
+// Fills what follows from the problem. The caller still sets the maps, all pointers and their strides, bottom_right,
+// empty_is_nan, out_mode and via.
+static inline void qf_prefill_fill(const qf_prefill_problem *problem, qf_prefill_params *p) {
+    const int tile_tokens = qf_prefill_tile_rows(problem->head_dim) / problem->group;
+    memset(p, 0, sizeof *p);
+    p->softmax_scale = problem->softmax_scale;
+    p->softcap = problem->softcap;
+    p->left = problem->window_left >= 0 && problem->window_left < QF_PREFILL_UNLIMITED ? problem->window_left
+                                                                                       : QF_PREFILL_UNLIMITED;
+    p->right = problem->window_right >= 0 && problem->window_right < QF_PREFILL_UNLIMITED ? problem->window_right
+                                                                                          : QF_PREFILL_UNLIMITED;
+    if (problem->causal) p->right = 0;
+    p->batch = problem->batch;
+    p->kv_heads = problem->kv_heads;
+    p->group = problem->group;
+    p->q_tokens = problem->q_tokens;
+    p->kv_tokens = problem->kv_tokens;
+    p->page_size = problem->page_size;
+    p->tile_tokens = tile_tokens;
+    p->group_magic = (65536 + problem->group - 1) / problem->group;
+    // Keys and values of a section fill at most a third of the cache's half that an SM is near.
+    const int64_t head_bytes =
+        (int64_t)2 * problem->kv_tokens * problem->head_dim * qf_prefill_element_bytes(problem->dtype);
+    int64_t heads = head_bytes > 0 ? (16 << 20) / head_bytes : 1;
+    p->section_heads = heads < 1 ? 1 : heads > 65536 ? 65536 : (int)heads;
+    p->out_dtype = problem->out_dtype;
+    p->via = QF_PREFILL_NONE;
+}
+
+#endif

@@ -1,0 +1,148 @@
+// Owns: the shape of a kernel as compile-time constants, its shared memory, and the barriers between its warps.
+// Does not own: who does what with them (load.cuh, transpose.cuh, consume.cuh).
+// Read next: schedule.cuh.
+//
+// Rings, each stage guarded by a full and an empty barrier:
+//   query        a tile of q and the description of its work: load -> consumers and transposers
+//   keys         K tiles: load -> consumers
+//   values       V tiles: load -> transposers
+//   transposed   V^T tiles: transposers -> consumers
+// All tiles are rows of a panel (at most 128 bytes), swizzled as TMA does it: the 16-byte chunk c of row r lies at
+// chunk c ^ (r & 7) of a 128-byte row, or c ^ ((r >> 1) & 3) of a 64-byte row.
+#pragma once
+
+#include "config.h"
+#include "kernels/cuda/common/barrier.cuh"
+#include "kernels/cuda/common/wgmma.cuh"
+#include "params.h"
+
+namespace qfuse::prefill {
+
+template <int HeadDim, int Scores>
+struct Config {
+    static constexpr int kHeadDim = HeadDim;
+    static constexpr bool kHalfScores = Scores == QF_PREFILL_SCORES_F16;
+    static constexpr int kConsumers = qf_prefill_consumers(HeadDim);
+    static constexpr int kThreads = qf_prefill_threads(HeadDim);
+    static constexpr int kRows = qf_prefill_tile_rows(HeadDim);
+    static constexpr int kKeys = qf_prefill_tile_keys(HeadDim, Scores);
+    static constexpr int kPanelBytes = qf_prefill_panel_bytes(HeadDim);
+    static constexpr int kPanels = HeadDim / kPanelBytes;
+    static constexpr int kPanelChunks = kPanelBytes / 16;
+    static constexpr int kKeyPanels = kKeys / 128; // panels of a V^T tile, whose rows are 128 keys
+    static constexpr int kQueryBytes = kRows * HeadDim;
+    static constexpr int kTileBytes = kKeys * HeadDim;
+    static constexpr int kQueryStages = qf_prefill_query_stages(HeadDim);
+    static constexpr int kKeyStages = qf_prefill_key_stages(HeadDim);
+    static constexpr int kValueStages = qf_prefill_value_stages(HeadDim);
+    static constexpr int kTransposedStages = qf_prefill_transposed_stages(HeadDim);
+    static constexpr int kTransposers = 3; // warps
+    static constexpr Swizzle kSwizzle = kPanelBytes == 128 ? Swizzle::k128Bytes : Swizzle::k64Bytes;
+    // Registers a thread after setmaxnreg. The pool is what the launch got: threads times the compiler's limit.
+    static constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : 240;
+    static constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 24;
+    static constexpr int kLaunchRegisters = 65536 / kThreads / 8 * 8;
+    static_assert(kConsumers * kConsumerRegisters + kProducerRegisters <= (kConsumers + 1) * kLaunchRegisters,
+                  "setmaxnreg would wait for ever");
+};
+
+// Position in a ring.
+template <int Stages>
+struct Ring {
+    int stage = 0;
+    uint32_t parity = 0;
+
+    __device__ __forceinline__ void advance() {
+        if (++stage == Stages) stage = 0, parity ^= 1;
+    }
+};
+
+// One tile of work, the same for all threads.
+struct Work {
+    int sequence; // negative: no work is left
+    int kv_head;
+    int first_token; // within the sequence
+    int tokens;      // of the sequence
+    int row;         // first row of the sequence in its batch element of q and out
+    int length;      // keys of the sequence
+    int tile_begin;  // tiles of keys that some row sees; handled from the last to the first
+    int tile_end;
+};
+
+template <class C>
+struct Barriers {
+    uint64_t query_full[C::kQueryStages], query_empty[C::kQueryStages];
+    uint64_t keys_full[C::kKeyStages], keys_empty[C::kKeyStages];
+    uint64_t values_full[C::kValueStages], values_empty[C::kValueStages];
+    uint64_t transposed_full[C::kTransposedStages], transposed_empty[C::kTransposedStages];
+};
+
+// Addresses in the shared window.
+template <class C>
+struct Shared {
+    uint32_t query, keys, values, transposed, ones;
+    Barriers<C> *barriers;
+    Work *work;  // by query stage
+    int *prefix; // packed batches: tiles before each sequence
+
+    __device__ __forceinline__ Shared(uint8_t *dynamic, Barriers<C> *the_barriers, Work *the_work) {
+        query = (shared_address(dynamic) + 1023) / 1024 * 1024;
+        keys = query + C::kQueryStages * C::kQueryBytes;
+        values = keys + C::kKeyStages * C::kTileBytes;
+        transposed = values + C::kValueStages * C::kTileBytes;
+        ones = transposed + C::kTransposedStages * C::kTileBytes;
+        prefix = reinterpret_cast<int *>(dynamic + (ones + 1024 - shared_address(dynamic)));
+        barriers = the_barriers;
+        work = the_work;
+    }
+};
+
+__device__ __forceinline__ void fence_proxy_async() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
+    uint4 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(address)
+                 : "memory");
+    return v;
+}
+
+__device__ __forceinline__ void store_shared_16(uint32_t address, uint4 v) {
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+}
+
+template <class C>
+__device__ __forceinline__ void init_barriers(Barriers<C> &b) {
+    constexpr int kConsumerWarps = 4 * C::kConsumers;
+    for (int i = 0; i < C::kQueryStages; ++i) {
+        barrier_init(shared_address(&b.query_full[i]), 1);
+        barrier_init(shared_address(&b.query_empty[i]), kConsumerWarps + C::kTransposers);
+    }
+    for (int i = 0; i < C::kKeyStages; ++i) {
+        barrier_init(shared_address(&b.keys_full[i]), 1);
+        barrier_init(shared_address(&b.keys_empty[i]), kConsumerWarps);
+    }
+    for (int i = 0; i < C::kValueStages; ++i) {
+        barrier_init(shared_address(&b.values_full[i]), 1);
+        barrier_init(shared_address(&b.values_empty[i]), C::kTransposers);
+    }
+    for (int i = 0; i < C::kTransposedStages; ++i) {
+        barrier_init(shared_address(&b.transposed_full[i]), C::kTransposers);
+        barrier_init(shared_address(&b.transposed_empty[i]), kConsumerWarps);
+    }
+    barrier_init_fence();
+}
+
+// The work of a query stage, as values that the compiler knows to be the same in all lanes.
+__device__ __forceinline__ Work read_work(const Work &shared) {
+    const int4 low = reinterpret_cast<const int4 *>(&shared)[0], high = reinterpret_cast<const int4 *>(&shared)[1];
+    return {__shfl_sync(~0u, low.x, 0),  __shfl_sync(~0u, low.y, 0),  __shfl_sync(~0u, low.z, 0),
+            __shfl_sync(~0u, low.w, 0),  __shfl_sync(~0u, high.x, 0), __shfl_sync(~0u, high.y, 0),
+            __shfl_sync(~0u, high.z, 0), __shfl_sync(~0u, high.w, 0)};
+}
+
+} // namespace qfuse::prefill

@@ -1,0 +1,25 @@
+// Owns: the accuracy and robustness harness of the prefill kernels: its list of tests.
+// Does not own: the tests (accuracy.cuh), the reference (tests/gpu/common).
+// Read next: setup.cuh, compare.cuh.
+//
+// prefill_accuracy [NAME-SUBSTRING]   runs all tests (or those whose name contains the argument), prints one line for
+// each and a count; exit status 0 when all passed. A watchdog aborts the process when one test takes over a minute.
+#include <csignal>
+
+#include "accuracy.cuh"
+
+using namespace harness;
+
+int main(int argc, char **argv) {
+    if (argc > 1) g_filter = argv[1];
+    std::signal(SIGALRM, on_alarm);
+    cudaDeviceProp properties;
+    CHECK(cudaGetDeviceProperties(&properties, 0));
+    g_ctas = properties.multiProcessorCount;
+    std::printf("%s, %d multiprocessors\n", properties.name, properties.multiProcessorCount);
+    test_shapes();
+    test_attributes();
+    test_numerics();
+    std::printf("%d passed, %d failed\n", g_passed, g_failed);
+    return g_failed == 0 ? 0 : 1;
+}
