@@ -12,12 +12,13 @@
 /* --- the table --- */
 
 typedef enum bound_class {
-    MOVES,    /* elements as they are */
-    EXACT,    /* the CPU's arithmetic, operation by operation */
-    FUNCTION, /* a transcendental function */
-    SUM,      /* sums in another order */
-    NORM,     /* sums and a division or root */
-    PRODUCT,  /* matrix products, products not rounded before they are added */
+    MOVES,       /* elements as they are */
+    EXACT,       /* the CPU's arithmetic, operation by operation */
+    SUBTRACTING, /* functions of functions, whose terms may cancel */
+    FUNCTION,    /* a transcendental function */
+    SUM,         /* sums in another order */
+    NORM,        /* sums and a division or root */
+    PRODUCT,     /* matrix products, products not rounded before they are added */
     ATTENTION
 } bound_class;
 
@@ -27,7 +28,7 @@ static const struct { qf_op op; bound_class class; } classes[] = {
     {QF_OP_full, MOVES}, {QF_OP_neg, EXACT}, {QF_OP_abs, EXACT}, {QF_OP_exp, FUNCTION}, {QF_OP_log, FUNCTION}, {QF_OP_sqrt, EXACT},
     {QF_OP_rsqrt, EXACT}, {QF_OP_reciprocal, EXACT}, {QF_OP_tanh, FUNCTION}, {QF_OP_sigmoid, FUNCTION}, {QF_OP_erf, FUNCTION},
     {QF_OP_sin, FUNCTION}, {QF_OP_cos, FUNCTION}, {QF_OP_floor, EXACT}, {QF_OP_ceil, EXACT}, {QF_OP_round, EXACT},
-    {QF_OP_sign, EXACT}, {QF_OP_relu, EXACT}, {QF_OP_silu, FUNCTION}, {QF_OP_gelu, FUNCTION}, {QF_OP_not, EXACT},
+    {QF_OP_sign, EXACT}, {QF_OP_relu, EXACT}, {QF_OP_silu, FUNCTION}, {QF_OP_gelu, SUBTRACTING}, {QF_OP_not, EXACT},
     {QF_OP_is_nan, EXACT}, {QF_OP_is_inf, EXACT}, {QF_OP_cast, EXACT}, {QF_OP_bitcast, MOVES}, {QF_OP_add, EXACT},
     {QF_OP_sub, EXACT}, {QF_OP_mul, EXACT}, {QF_OP_div, EXACT}, {QF_OP_pow, FUNCTION}, {QF_OP_mod, EXACT}, {QF_OP_minimum, EXACT},
     {QF_OP_maximum, EXACT}, {QF_OP_and, EXACT}, {QF_OP_or, EXACT}, {QF_OP_xor, EXACT}, {QF_OP_equal, EXACT}, {QF_OP_less, EXACT},
@@ -63,6 +64,7 @@ bound bound_of(qf_op op, qf_dtype operand, qf_dtype result) {
     case MOVES: return (bound){.kind = BOUND_BYTES};
     case EXACT: return (bound){.kind = BOUND_VALUES};
     case FUNCTION: return near_of(result, 4, 0, 0.999);
+    case SUBTRACTING: return near_of(result, 4, 2e-7, 0.999);
     case SUM: return near_of(result, 2, 2e-6, 0.99);
     case NORM: return near_of(result, 8, 1e-6, 0.99);
     case PRODUCT: return near_of(result, 2, narrow ? 2e-3 : 1e-5, narrow ? 0.95 : 0.99);

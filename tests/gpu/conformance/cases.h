@@ -147,6 +147,7 @@ void cache_cases(suite *to);
 void attention_cases(suite *to);
 void paged_cases(suite *to);
 void plan_cases(suite *to);
+void large_cases(suite *to);
 
 /* --- the suite --- */
 
@@ -154,15 +155,20 @@ typedef struct suite_options {
     const char *device; /* "cuda", "cpu" */
     const char *row;    /* only kernels whose name or op contains it; NULL: all */
     const char *only;   /* only cases whose name contains it */
-    uint64_t seed;
+    uint64_t seed, sample;
     bool list, subset, verbose;
-    uint32_t seconds, threads;
+    uint32_t seconds, threads, jobs;
 } suite_options;
 
 struct suite {
     suite_options options;
     char target[16];
-    uint64_t next, from; /* number of the next case; cases before `from` were dealt with by an earlier process */
+    uint64_t seen; /* cases that --sample chose from */
+    uint64_t next; /* number of the next case, over all shares */
+    uint64_t own;  /* number of the next case of this process' share */
+    uint64_t from; /* cases of the share before it were dealt with by an earlier process */
+    uint32_t share, shares;
+    bool checks; /* whole-plan checks, not cases */
     double number_room[1 << 17];
     size_t numbers_used;
     test_case test; /* the one under construction */
@@ -177,10 +183,11 @@ struct suite {
 
 typedef enum verdict { VERDICT_PASSED, VERDICT_FAILED, VERDICT_SKIPPED, VERDICT_BROKEN } verdict;
 
-/* A case with its inputs and the CPU's results, to be run with one kernel after another. NULL after writing into
- * `message`. */
+/* A case, to be run with one kernel after another once it has its reference. NULL after writing into `message`. */
 typedef struct prepared prepared;
 prepared *run_prepare(suite *of, const test_case *test, char *message, size_t size);
+/* Fills the inputs and runs the reference; false after writing into `message`. */
+bool run_reference(prepared *at, char *message, size_t size);
 void run_finish(prepared *at);
 /* Kernels of the target that take the case (numbers of kernels.def) into `rows`; returns how many. */
 uint32_t run_rows(const prepared *at, uint32_t *rows, uint32_t room);

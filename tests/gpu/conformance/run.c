@@ -114,7 +114,7 @@ static qf_status keep_results(prepared *at, qf_executor *executor) {
     return QF_OK;
 }
 
-static qf_status run_reference(prepared *at) {
+static qf_status run_on_cpu(prepared *at) {
     const test_case *test = at->test;
     qf_graph *graph = test->other[0] ? parse(at, test->other) : at->graph;
     qf_plan *plan = NULL;
@@ -141,11 +141,17 @@ prepared *run_prepare(suite *of, const test_case *test, char *message, size_t si
     at->target = qf_target_from_name(qf_text_of(of->target))->target;
     at->context = open_context(at->messages);
     at->graph = at->context && !test->failed_to_build ? parse(at, test->body) : NULL;
-    if (at->graph && make_inputs(at) && run_reference(at) == QF_OK) return at;
+    if (at->graph) return at;
     (void)snprintf(message, size, "the case itself is faulty: %s",
                    test->failed_to_build ? "its text or lists are too long" : at->messages);
     run_finish(at);
     return NULL;
+}
+
+bool run_reference(prepared *at, char *message, size_t size) {
+    if (make_inputs(at) && run_on_cpu(at) == QF_OK) return true;
+    (void)snprintf(message, size, "the case itself is faulty: %s", at->messages);
+    return false;
 }
 
 void run_finish(prepared *at) {
