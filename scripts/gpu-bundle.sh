@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Owns: build/gpu-bundle, a folder with everything that a GPU machine needs to test and time QFuse: no compiler, no source tree.
+# Does not own: its commands (scripts/gpu/run.sh).
+# Next: docs/gpu.md. Usage: scripts/gpu-bundle.sh [--without-decode]; --without-decode leaves out the decode kernels' own harnesses,
+# which take minutes to build.
+. "$(dirname "$0")/lib.sh"
+install_missing "${build_packages[@]}"
+decode=yes
+[ "${1:-}" = --without-decode ] && decode=no
+folder=$root/build/gpu bundle=$root/build/gpu-bundle
+
+# DT_RPATH, not DT_RUNPATH: the libraries' own dependencies are looked for beside them as well.
+say "building"
+mkdir -p "$folder"
+cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQF_CUDA=ON \
+    -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib' -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags \
+    -DCMAKE_SHARED_LINKER_FLAGS=-Wl,--disable-new-dtags -DCMAKE_SKIP_BUILD_RPATH=OFF >"$folder/configure.log" 2>&1 ||
+    { cat "$folder/configure.log"; exit 1; }
+grep 'GPU kernels' "$folder/configure.log"
+grep -q 'GPU kernels: compiled' "$folder/configure.log" || { echo "nvcc was not found: scripts/deps.sh cuda fetches it"; exit 1; }
+cmake --build "$folder" -j "$(nproc)" --target qfuse_program conformance qfuse qfuse_rt >"$folder/build.log" 2>&1 ||
+    { tail -n 60 "$folder/build.log"; exit 1; }
+if [ "$decode" = yes ]; then
+    say "building the decode kernels' harnesses"
+    kernels/cuda/build.sh -o "$folder/decode" -j "$(nproc)"
+fi
+
+say "putting it together"
+rm -rf "$bundle"
+mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/scripts" "$bundle/bench" "$bundle/model"
+cp "$folder/tools/qfuse" "$folder/tests/gpu/conformance/conformance" "$bundle/bin/"
+for program in "$folder"/decode/*_accuracy "$folder"/decode/*_bench; do
+    if [ -x "$program" ]; then cp "$program" "$bundle/bin/"; fi
+done
+cp -P "$folder"/libqfuse.so* "$folder"/libqfuse_rt.so* "$bundle/lib/"
+
+# What they need beside libc and its parts.
+ldd "$bundle"/bin/qfuse "$bundle"/bin/conformance "$bundle"/lib/libqfuse.so.0 |
+    awk '$3 ~ /^\// { print $3 }' | sort -u |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s|libqfuse|libqfuse_rt|ld-linux[^/]*)\.so' |
+    while IFS= read -r library; do cp -L "$library" "$bundle/lib/"; done
+find "$bundle/bin" "$bundle/lib" -type f -exec strip --strip-unneeded {} +
+cp scripts/corpus.sh "$bundle/scripts/"
+cp scripts/gpu/run.sh "$bundle/run.sh"
+cp examples/llama_fp8_kv/* "$bundle/model/"
+if [ -f bench/attention.py ]; then cp bench/attention.py "$bundle/bench/"; fi
+chmod +x "$bundle/run.sh"
+git rev-parse HEAD >"$bundle/commit.txt"
+
+kilobytes=$(du -sk "$bundle" | cut -f 1)
+say "$bundle: $((kilobytes / 1024)) MB"
+[ "$kilobytes" -lt 40960 ] || { echo "the bundle must stay under 40 MB"; exit 1; }

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Owns: the commands of the GPU bundle; runs where it lies and needs no compiler and no source tree.
+# Does not own: making the bundle (scripts/gpu-bundle.sh), what each program checks.
+# Next: docs/gpu.md.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+export QFUSE=$here/bin/qfuse LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+usage() {
+    cat <<'TEXT'
+usage: run.sh COMMAND [arguments]
+  smoke                  one small plan on the GPU against the CPU, and what the machine has
+  conformance [options]  every GPU kernel against the CPU (bin/conformance --help), then the decode kernels' accuracy
+  sanitize [options]     compute-sanitizer memcheck and racecheck over the small cases
+  bench [options]        attention, matrix products, copies: bin/qfuse bench; then the decode kernels' bench
+  peers [options]        the same attention beside cuDNN and PyTorch (bench/attention.py), where Python has them
+  corpus FOLDER          every model of a corpus on the GPU, unfused and fused, against its references and the CPU
+compute-sanitizer is taken from $COMPUTE_SANITIZER, the PATH, /usr/local/cuda*/bin or /opt/nvidia.
+TEXT
+}
+
+machine() {
+    nvidia-smi --query-gpu=name,driver_version,clocks.sm,power.draw,memory.total --format=csv,noheader 2>/dev/null || echo "no nvidia-smi"
+}
+
+find_sanitizer() {
+    local found
+    for found in "${COMPUTE_SANITIZER:-}" "$(command -v compute-sanitizer)" /usr/local/cuda/bin/compute-sanitizer \
+        /usr/local/cuda-*/bin/compute-sanitizer /usr/local/cuda*/compute-sanitizer/compute-sanitizer /opt/nvidia/*/compute-sanitizer; do
+        [ -n "$found" ] && [ -x "$found" ] && [ -f "$found" ] && { echo "$found"; return 0; }
+    done
+    return 1
+}
+
+smoke() {
+    machine
+    "$QFUSE" --version
+    find_sanitizer || echo "no compute-sanitizer"
+    "$here/bin/conformance" --only=plan/ "$@" || return
+    "$QFUSE" compare "$here/model/model.onnx" --expect="$here/model" --passes=serving --quiet >/dev/null &&
+        "$QFUSE" case "$here/model" --device=cuda --quiet
+}
+
+conformance() {
+    local code=0
+    machine
+    "$here/bin/conformance" "$@" || code=$?
+    # Only a whole run goes on to the kernels that have harnesses of their own.
+    if [ $# -eq 0 ]; then
+        for program in "$here"/bin/*_accuracy; do
+            [ -x "$program" ] || continue
+            echo "== $(basename "$program")"
+            "$program" || code=1
+        done
+    fi
+    return "$code"
+}
+
+sanitize() {
+    local tool code=0
+    tool=$(find_sanitizer) || { echo "skipped: compute-sanitizer was not found; set COMPUTE_SANITIZER"; return 77; }
+    for check in memcheck racecheck; do
+        echo "== $check"
+        "$tool" --tool "$check" --error-exitcode 9 --print-limit 5 "$here/bin/conformance" --no-fork --subset --sample=7 --seconds=300 "$@" || code=1
+    done
+    return "$code"
+}
+
+bench() {
+    machine
+    "$QFUSE" bench --device=cuda "$@" || return
+    if [ $# -eq 0 ] && [ -x "$here/bin/decode_bench" ]; then "$here/bin/decode_bench"; fi
+}
+
+peers() {
+    local python
+    python=$(command -v python3) || { echo "skipped: no python3"; return 77; }
+    "$python" "$here/bench/attention.py" --library="$here/lib/libqfuse.so.0" "$@"
+}
+
+corpus() {
+    [ $# -ge 1 ] || { usage >&2; return 2; }
+    "$here/scripts/corpus.sh" "$@" --device=cuda
+}
+
+case ${1:-} in
+    smoke | conformance | sanitize | bench | peers | corpus) command=$1; shift; "$command" "$@" ;;
+    *) usage >&2; exit 2 ;;
+esac
