@@ -34,40 +34,121 @@ static uint64_t find_too_deep(const uint8_t *data, uint64_t size) {
     return UINT64_MAX;
 }
 
-/* Keys of a node's metadata that nothing reads: most of a program's bytes, which jansson would look at one by one. */
-static bool is_unread_key(const uint8_t *key, uint64_t size) {
-    static const char *const keys[] = {"from_node", "nn_module_stack", "source_fn_stack", "torch_fn"};
-    for (size_t i = 0; i < QF_COUNT_OF(keys); i++)
-        if (strlen(keys[i]) == size && memcmp(keys[i], key, size) == 0) return true;
-    return false;
+/* --- what nothing reads: a third of a program's values, which jansson would allocate one by one --- */
+
+/* Pairs by key and by how their value begins, since tensors may be called like keys: `object` {"type", a string, a
+ * number, or true, false and null. `after`: the pair before has this key. */
+static const struct unread {
+    const char *key, *begins, *after;
+} unread_pairs[] = {
+    {"nn_module_stack", "\"", NULL}, {"torch_fn", "\"", NULL},      {"from_node", "\"", NULL},
+    {"source_fn_stack", "\"", NULL}, {"requires_grad", "tf", NULL}, {"is_hop_single_tensor_return", "ntf", NULL},
+    {"layout", "0123456789", NULL},  {"device", "{\"type\"", NULL}, {"hint", "{n", "expr_str"}};
+
+typedef struct text {
+    const uint8_t *data;
+    uint64_t size;
+} text;
+
+static bool is_blank(uint8_t c) {
+    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/* The place of the quote that opens the string which is the value of a key that ends at `at`; 0: another value. */
-static uint64_t string_value(const uint8_t *data, uint64_t size, uint64_t at) {
-    while (at < size && data[at] == ' ') at++;
-    if (at == size || data[at] != ':') return 0;
-    do at++;
-    while (at < size && data[at] == ' ');
-    return at < size && data[at] == '"' ? at : 0;
+static uint64_t skip_blanks(text in, uint64_t at) {
+    while (at < in.size && is_blank(in.data[at])) at++;
+    return at;
 }
 
-/* The document with empty strings in place of those that nothing reads, in `out` of `size` bytes. Returns its size. */
-static uint64_t drop_unread(const uint8_t *data, uint64_t size, uint8_t *out) {
-    uint64_t used = 0, kept = 0; /* what is before `kept` has been copied */
-    for (uint64_t at = 0; at < size;) {
-        const uint8_t *quote = memchr(data + at, '"', (size_t)(size - at));
-        if (!quote) break;
-        uint64_t start = (uint64_t)(quote - data) + 1, end = skip_string(data, size, start);
-        uint64_t value = is_unread_key(quote + 1, end - start - (end > start)) ? string_value(data, size, end) : 0;
-        at = end;
-        if (!value) continue;
-        memcpy(out + used, data + kept, (size_t)(value + 1 - kept));
-        used += value + 1 - kept;
-        at = skip_string(data, size, value + 1);
-        kept = at > value + 1 ? at - 1 : at; /* the closing quote, where there is one */
+static bool is_key(text in, uint64_t start, uint64_t end, const char *key) {
+    uint64_t size = end - start;
+    return key && strlen(key) == size && memcmp(in.data + start, key, size) == 0;
+}
+
+/* One past the value that begins at `at`: a string, a word or number, an object without objects and lists in it but for
+ * one level. 0: something else, or the end. */
+static uint64_t skip_value(text in, uint64_t at, uint32_t depth) {
+    if (at >= in.size) return 0;
+    if (in.data[at] == '"') return skip_string(in.data, in.size, at + 1);
+    if (in.data[at] != '{') {
+        uint64_t start = at;
+        while (at < in.size && !strchr(",}] \n\t\r\"{[:", in.data[at])) at++;
+        return at > start && at < in.size ? at : 0;
     }
-    memcpy(out + used, data + kept, (size_t)(size - kept));
-    return used + size - kept;
+    if (depth == 0) return 0;
+    for (at = skip_blanks(in, at + 1); at < in.size && in.data[at] != '}'; at = skip_blanks(in, at)) {
+        if (in.data[at] == ',' || in.data[at] == ':')
+            at++;
+        else if (!(at = skip_value(in, at, depth - 1)))
+            return 0;
+    }
+    return at < in.size ? at + 1 : 0;
+}
+
+static bool begins_as(text in, uint64_t at, const char *begins) {
+    if (at >= in.size) return false;
+    if (begins[0] != '{') return strchr(begins, in.data[at]) != NULL;
+    if (begins[1] != '"') return in.data[at] == '{' || in.data[at] == begins[1];
+    if (in.data[at] != '{') return false;
+    uint64_t inner = skip_blanks(in, at + 1), size = strlen(begins + 1);
+    return in.size - inner >= size && memcmp(in.data + inner, begins + 1, size) == 0;
+}
+
+/* A pair begins here: behind a brace or a comma. */
+static bool begins_pair(text in, uint64_t quote) {
+    while (quote && is_blank(in.data[quote - 1])) quote--;
+    return quote && (in.data[quote - 1] == '{' || in.data[quote - 1] == ',');
+}
+
+/* One past the pair whose key lies in start .. end, and past the comma behind it; 0: it is read. *out_last: no pair
+ * follows. */
+static uint64_t skip_unread(text in, uint64_t start, uint64_t end, const char *before, bool *out_last) {
+    uint64_t value = skip_blanks(in, end + 1);
+    if (value >= in.size || in.data[value] != ':') return 0;
+    value = skip_blanks(in, value + 1);
+    for (size_t i = 0; i < QF_COUNT_OF(unread_pairs); i++) {
+        const struct unread *pair = &unread_pairs[i];
+        if (in.data[start] != (uint8_t)pair->key[0] || !is_key(in, start, end, pair->key)) continue;
+        if (pair->after && (!before || strcmp(pair->after, before) != 0)) return 0;
+        if (!begins_as(in, value, pair->begins) || !begins_pair(in, start - 1)) return 0;
+        uint64_t past = skip_value(in, value, 2);
+        if (past) past = skip_blanks(in, past);
+        if (!past || past >= in.size || (in.data[past] != ',' && in.data[past] != '}')) return 0;
+        *out_last = in.data[past] == '}';
+        return *out_last ? past : past + 1;
+    }
+    return 0;
+}
+
+/* The document without those pairs, in `out` of `size` bytes. Returns its size. */
+static uint64_t drop_unread(text in, uint8_t *out) {
+    uint64_t used = 0, kept = 0; /* what is before `kept` has been copied */
+    const char *before = NULL;   /* the key of the pair before, where it matters */
+    for (uint64_t at = 0; at < in.size;) {
+        const uint8_t *quote = memchr(in.data + at, '"', (size_t)(in.size - at));
+        if (!quote) break;
+        bool last = false;
+        uint64_t start = (uint64_t)(quote - in.data) + 1, past = skip_string(in.data, in.size, start);
+        uint64_t end = past > start && in.data[past - 1] == '"' ? past - 1 : past;
+        uint64_t dropped = end > start && end < past ? skip_unread(in, start, end, before, &last) : 0;
+        at = past;
+        if (!dropped) {
+            uint64_t value = is_key(in, start, end, "expr_str") ? skip_blanks(in, past) : in.size;
+            before = NULL;
+            if (value < in.size && in.data[value] == ':') value = skip_blanks(in, value + 1);
+            if (value < in.size && in.data[value] == '"' && value > past) {
+                before = "expr_str";
+                at = skip_string(in.data, in.size, value + 1);
+            }
+            continue;
+        }
+        memcpy(out + used, in.data + kept, (size_t)(start - 1 - kept));
+        used += start - 1 - kept;
+        at = kept = dropped;
+        while (last && used && is_blank(out[used - 1])) used--;
+        if (last && used && out[used - 1] == ',') used--;
+    }
+    memcpy(out + used, in.data + kept, (size_t)(in.size - kept));
+    return used + in.size - kept;
 }
 
 static json_t *load(const uint8_t *data, uint64_t size, json_error_t *error) {
@@ -86,7 +167,7 @@ json_t *qf_pt2_json_parse(qf_context *context, const char *location, const uint8
     json_error_t error;
     uint8_t *shorter = size ? qf_allocate(context, (size_t)size) : NULL;
     if (size && !shorter) return NULL;
-    json_t *document = shorter ? load(shorter, drop_unread(data, size, shorter), &error) : NULL;
+    json_t *document = shorter ? load(shorter, drop_unread((text){data, size}, shorter), &error) : NULL;
     qf_release(context, shorter, (size_t)size);
     if (document) return document;
     document = load(data, size, &error); /* for the place of the fault */
