@@ -40,10 +40,14 @@ static uint64_t find_too_deep(const uint8_t *data, uint64_t size) {
  * number, or true, false and null. `after`: the pair before has this key. */
 static const struct unread {
     const char *key, *begins, *after;
-} unread_pairs[] = {
-    {"nn_module_stack", "\"", NULL}, {"torch_fn", "\"", NULL},      {"from_node", "\"", NULL},
-    {"source_fn_stack", "\"", NULL}, {"requires_grad", "tf", NULL}, {"is_hop_single_tensor_return", "ntf", NULL},
-    {"layout", "0123456789", NULL},  {"device", "{\"type\"", NULL}, {"hint", "{n", "expr_str"}};
+} unread_pairs[] = {{"torch_fn", "\"", NULL},
+                    {"from_node", "\"", NULL},
+                    {"source_fn_stack", "\"", NULL},
+                    {"requires_grad", "tf", NULL},
+                    {"is_hop_single_tensor_return", "ntf", NULL},
+                    {"layout", "0123456789", NULL},
+                    {"device", "{\"type\"", NULL},
+                    {"hint", "{n", "expr_str"}};
 
 typedef struct text {
     const uint8_t *data;
@@ -119,7 +123,32 @@ static uint64_t skip_unread(text in, uint64_t start, uint64_t end, const char *b
     return 0;
 }
 
-/* The document without those pairs, in `out` of `size` bytes. Returns its size. */
+/* "key,path,type;key,path,type": the path of the innermost module, which is all that is read of the modules that a node
+ * lies in. False where the string has another form. */
+static bool innermost_module(text in, uint64_t start, uint64_t end, uint64_t *out_start, uint64_t *out_end) {
+    uint64_t comma[2], count = 0, at = end;
+    while (at > start && in.data[at - 1] != ';') at--;
+    for (; at < end; at++) {
+        if (in.data[at] == '\\') return false;
+        if (in.data[at] != ',') continue;
+        if (count == 2) return false;
+        comma[count++] = at;
+    }
+    if (count != 2) return false;
+    *out_start = comma[0] + 1;
+    *out_end = comma[1];
+    return true;
+}
+
+/* The string that is the value of a key which ends at `past`: behind its opening quote; 0: another value, or no key. */
+static uint64_t string_value(text in, uint64_t past) {
+    uint64_t value = skip_blanks(in, past);
+    if (value >= in.size || in.data[value] != ':') return 0;
+    value = skip_blanks(in, value + 1);
+    return value < in.size && in.data[value] == '"' ? value + 1 : 0;
+}
+
+/* The document without those pairs, and with modules' paths only, in `out` of `size` bytes. Returns its size. */
 static uint64_t drop_unread(text in, uint8_t *out) {
     uint64_t used = 0, kept = 0; /* what is before `kept` has been copied */
     const char *before = NULL;   /* the key of the pair before, where it matters */
@@ -132,13 +161,17 @@ static uint64_t drop_unread(text in, uint8_t *out) {
         uint64_t dropped = end > start && end < past ? skip_unread(in, start, end, before, &last) : 0;
         at = past;
         if (!dropped) {
-            uint64_t value = is_key(in, start, end, "expr_str") ? skip_blanks(in, past) : in.size;
-            before = NULL;
-            if (value < in.size && in.data[value] == ':') value = skip_blanks(in, value + 1);
-            if (value < in.size && in.data[value] == '"' && value > past) {
-                before = "expr_str";
-                at = skip_string(in.data, in.size, value + 1);
-            }
+            bool stack = is_key(in, start, end, "nn_module_stack"), expression = is_key(in, start, end, "expr_str");
+            uint64_t value = stack || expression ? string_value(in, past) : 0, path, path_end;
+            before = value && expression ? "expr_str" : NULL;
+            if (!value) continue;
+            at = skip_string(in.data, in.size, value);
+            if (!stack || at == in.size || !innermost_module(in, value, at - 1, &path, &path_end)) continue;
+            memcpy(out + used, in.data + kept, (size_t)(value - kept));
+            used += value - kept;
+            memcpy(out + used, in.data + path, (size_t)(path_end - path));
+            used += path_end - path;
+            kept = at - 1;
             continue;
         }
         memcpy(out + used, in.data + kept, (size_t)(start - 1 - kept));

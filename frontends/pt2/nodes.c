@@ -49,13 +49,15 @@ static void source_of(const json_t *node, char *out, size_t size) {
                        (int)strspn(line + 5, "0123456789"), line + 5);
 }
 
-/* "model.pt2:sdpa (torch.ops.aten.scaled_dot_product_attention.default, modeling.py:12)" */
+/* "sdpa (torch.ops.aten.scaled_dot_product_attention.default, modeling.py:12, model.layers.0.self_attn)" */
 static bool locate(qf_pt2_call *call, const char *target) {
-    char place[128], text[512];
+    char place[128], text[640];
     source_of(call->node, place, sizeof place);
+    const char *module = qf_pt2_text(qf_pt2_get(qf_pt2_get(call->node, "metadata"), "nn_module_stack"));
     const char *name = qf_pt2_text(qf_pt2_get(call->node, "name"));
     for (uint32_t i = 0; !*name && i < call->output_count; i++) name = call->output_names[i];
-    (void)snprintf(text, sizeof text, "%.128s%s(%.160s%s)", name, *name ? " " : "", target, place);
+    (void)snprintf(text, sizeof text, "%.128s%s(%.160s%s%s%.160s)", name, *name ? " " : "", target, place,
+                   *module ? ", " : "", module);
     call->location = qf_location_make(call->import->graph, qf_text_of(text), 0, 0);
     call->where = qf_arena_copy(&call->import->scratch, text, strlen(text) + 1);
     return call->location.id && call->where;

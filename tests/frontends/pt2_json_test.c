@@ -36,6 +36,21 @@ static void pairs_that_nothing_reads(void **unused) {
     expect("{\"a\":2,\"is_hop_single_tensor_return\":null}", "{\"a\":2}");
 }
 
+/* Of the modules that a node lies in the innermost one's path is read. */
+static void modules_become_a_path(void **unused) {
+    (void)unused;
+    expect("{\"nn_module_stack\":\"L__self__,,m.Model;L__self__l.0,l.0,m.Layer\",\"x\":1}",
+           "{\"nn_module_stack\":\"l.0\",\"x\":1}");
+    expect("{\"nn_module_stack\": \"L__self__,,m.Model\"}", "{\"nn_module_stack\":\"\"}");
+    expect("{\"x\":1,\"nn_module_stack\":\"a,b,c\",\"torch_fn\":\"f\"}", "{\"x\":1,\"nn_module_stack\":\"b\"}");
+    static const char *const kept[] = {"{\"nn_module_stack\":\"\"}", "{\"nn_module_stack\":\"a,b\"}",
+                                       "{\"nn_module_stack\":\"a,b,c,d\"}", "{\"nn_module_stack\":\"a,\\\"b,c\"}",
+                                       "{\"nn_module_stack\":\"a,b,c;\"}"};
+    for (size_t i = 0; i < QF_COUNT_OF(kept); i++) expect(kept[i], kept[i]);
+    expect("{\"nn_module_stack\":\"a,b,c", NULL);
+    expect("{\"nn_module_stack\":\"a,b,c\"", NULL);
+}
+
 /* Tensors, numbers and weights may have these names. */
 static void names_that_look_like_keys(void **unused) {
     (void)unused;
@@ -112,7 +127,8 @@ static void damage_is_not_repaired(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_that_nothing_reads), cmocka_unit_test(names_that_look_like_keys),
-        cmocka_unit_test(what_is_broken_stays_broken), cmocka_unit_test(damage_is_not_repaired)};
+        cmocka_unit_test(pairs_that_nothing_reads), cmocka_unit_test(modules_become_a_path),
+        cmocka_unit_test(names_that_look_like_keys), cmocka_unit_test(what_is_broken_stays_broken),
+        cmocka_unit_test(damage_is_not_repaired)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
