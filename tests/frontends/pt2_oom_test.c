@@ -13,18 +13,22 @@ typedef struct archive {
 static bool read_archive(qf_context *context, void *user) {
     const archive *bytes = user;
     qf_graph *graph = NULL;
-    bool worked = qf_pt2_import_memory(context, bytes->data, bytes->size, NULL, &graph) == QF_OK;
+    qf_pt2_import_options options = {.struct_size = sizeof options, .kv_cache = "fp8"};
+    bool worked = qf_pt2_import_memory(context, bytes->data, bytes->size, &options, &graph) == QF_OK;
     assert_int_equal(worked, graph != NULL);
     qf_graph_destroy(graph);
     return worked;
 }
 
-/* Views, writes, a buffer that is written (two attempts), custom operators, an opaque node. */
+/* Views, writes, a buffer that is written (two attempts), custom operators, a layer's cache, guards, an opaque node. */
 static void a_program_with_everything(void **unused) {
     (void)unused;
     static const float cache[8] = {1};
     for (int stored = 0; stored < 2; stored++) {
-        program *p = p_program("buffer b 7[2,4]\ninput x 7[s0,4]\ninput w 7[4]\ninput s 7[1]\n"
+        program *p = p_program("buffer b 7[2,4]\ninput x 7[s0,4]\ninput w 7[4]\ninput s 7[1]\ninput q 7[s0,2,2]\n"
+                               "input k 7[s0,2]\nguard L['x'].size()[0] <= 2*L['q'].size()[1]\n"
+                               "guard L['x'].size()[0] != 3 and L['k'].size()[0] // 2 == L['x'].size()[0] - 1\n"
+                               "guard L['z'] is None\nr 7[s0,4] = aten.view.default self=%q size=[-1,4]\n"
                                "n $ = aten.sym_size.int self=%x dim=0\n"
                                "t 7[4,2] = aten.t.default self=%b\n"
                                "z 7[4,2] = aten.add_.Tensor self=%t other=0.1\n"
@@ -32,10 +36,11 @@ static void a_program_with_everything(void **unused) {
                                "y 7[s0,4] = aten.empty_like.default self=%x\n"
                                "- = _C.rms_norm.default result=%y input=%x weight=%w epsilon=0.001\n"
                                "- = _C.static_scaled_fp8_quant.default result=%e input=%y scale=%s\n"
+                               "a 7[s0,4] = vllm.unified_attention.default query=%r key=%k value=%k layer_name='L\n"
                                "h 7[s0,4] = vendor.strange.default a=%y\n"
                                "- = vendor.scribble.default a=%y\n"
                                "l 7[s0,2] = aten.linear.default input=%y weight=%b\n"
-                               "output e\noutput h\noutput l\n");
+                               "output e\noutput h\noutput l\noutput a\n");
         p_weight(p, "b", cache, 8 * sizeof(float));
         archive bytes = {0};
         bytes.data = p_archive(p, stored, &bytes.size);

@@ -33,6 +33,10 @@ const char *const *qf_fuzz_dictionary(void) {
                                         "_C.rotary_embedding.default",
                                         "vllm.unified_attention.default",
                                         "higher_order.auto_functionalized_v2",
+                                        "vllm.unified_kv_cache_update.default",
+                                        "guards_code",
+                                        "L['x'].size()[0] ",
+                                        "nn_module_stack",
                                         "as_tensor",
                                         "as_tensors",
                                         "as_ints",
@@ -78,6 +82,7 @@ static void import(const uint8_t *data, size_t size) {
     qf_context *context = fuzz_context(&memory, MEMORY_FIXED + MEMORY_FACTOR * size);
     qf_graph *graph = NULL;
     qf_pt2_import_options options = {.struct_size = sizeof options, .max_nodes = 20000};
+    if (size % 2) options.kv_cache = size % 4 == 1 ? "auto" : "fp8";
     qf_status status = qf_pt2_import_memory(context, data, size, &options, &graph);
     FUZZ_CHECK((status == QF_OK) == (graph != NULL));
     FUZZ_CHECK(status == qf_context_status(context));
