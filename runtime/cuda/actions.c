@@ -9,7 +9,6 @@
 
 #include "kernels/cuda/images.h"
 
-#define MOST_STATIC_SHARED    49152u
 #define MOST_PORTABLE_CLUSTER 8u
 
 /* --- recording --- */
@@ -149,14 +148,21 @@ static void fill_config(qf_cuda_ready *ready, const qf_cuda_launch *launch) {
     config->attribute_count = (unsigned)(attribute - ready->attributes);
 }
 
+/* A kernel starts out with 48 KiB less what it declares statically; what another launch of it got is never taken away.
+ */
+static qf_cu_result allow_shared(const qf_cuda_actions *actions, qf_cu_function function, uint32_t bytes) {
+    int allowed = 0;
+    if (!bytes) return 0;
+    qf_cu_result result = actions->driver->function_get_attribute(&allowed, QF_CU_FUNCTION_SHARED_BYTES, function);
+    if (result != 0 || bytes <= (uint32_t)allowed) return result;
+    return actions->driver->function_set_attribute(function, QF_CU_FUNCTION_SHARED_BYTES, (int)bytes);
+}
+
 static qf_status finish_launch(qf_cuda_actions *actions, qf_cuda_ready *ready) {
     const qf_cuda_launch *launch = &ready->action->launch;
     qf_status status = find_function(actions, launch, &ready->function);
     if (status != QF_OK) return status;
-    qf_cu_result result = 0;
-    if (launch->shared_bytes > MOST_STATIC_SHARED)
-        result = actions->driver->function_set_attribute(ready->function, QF_CU_FUNCTION_SHARED_BYTES,
-                                                         (int)launch->shared_bytes);
+    qf_cu_result result = allow_shared(actions, ready->function, launch->shared_bytes);
     if (result == 0 && launch->cluster > MOST_PORTABLE_CLUSTER)
         result = actions->driver->function_set_attribute(ready->function, QF_CU_FUNCTION_NON_PORTABLE_CLUSTER, 1);
     status = qf_cuda_check(actions->driver, actions->context, result, launch->kernel);

@@ -265,6 +265,11 @@ qf_cu_result cuModuleGetFunction(qf_cu_function *function, qf_cu_module module, 
     *function = (qf_cu_function)(void *)module;
     return *name ? 0 : 500;
 }
+qf_cu_result cuFuncGetAttribute(int *value, int attribute, qf_cu_function function) {
+    CALL();
+    *value = 49152;
+    return function && attribute ? 0 : 1;
+}
 qf_cu_result cuFuncSetAttribute(qf_cu_function function, int attribute, int value) {
     CALL();
     return function && attribute && value ? 0 : 1;
