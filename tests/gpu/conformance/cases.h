@@ -55,7 +55,7 @@ typedef enum bound_kind {
     BOUND_BYTES,  /* the same bytes */
     BOUND_VALUES, /* the same values; any NaN equals any NaN */
     BOUND_NEAR,   /* within `ulps` units of the result's type plus `relative` times the largest reference magnitude */
-    BOUND_CODES   /* at least `share` of the codes equal, none off by more than `most_off` */
+    BOUND_CODES /* at least `share` of the codes equal, none off by more than `most_off` and by more than `relative` */
 } bound_kind;
 
 typedef struct bound {

@@ -371,9 +371,19 @@ static bool compare(const device_run *run, char *message, size_t size) {
     return true;
 }
 
+/* After a fault in a kernel nothing works any more; after a refused launch everything does. */
+static bool still_works(const device_run *run) {
+    unsigned char byte = 1;
+    void *memory = qf_device_allocate(device_of(run), 1);
+    bool works = memory && qf_device_upload(device_of(run), memory, &byte, 1) == QF_OK &&
+                 qf_device_wait(device_of(run)) == QF_OK;
+    qf_device_release(device_of(run), memory, 1);
+    return works;
+}
+
 static verdict lost(const device_run *run, qf_status status, const char *doing, char *message, size_t size) {
     (void)snprintf(message, size, "%s: %s: %s", doing, qf_status_name(status), run->at->messages);
-    return status == QF_ERROR_DEVICE ? VERDICT_BROKEN : VERDICT_FAILED;
+    return status == QF_ERROR_DEVICE && !still_works(run) ? VERDICT_BROKEN : VERDICT_FAILED;
 }
 
 /* One more run into poisoned outputs. */
