@@ -1,7 +1,8 @@
 // Owns: the kernel that runs elementwise programs with f64 and integers: values are 64 bits wide.
 // Does not own: programs of narrow floats (elementwise.cu).
 // Read next: elementwise.h.
-#include "include/qfuse/ops.h"
+#include <qfuse/ops.h>
+
 #include "kernels/cuda/common/elementwise.cuh"
 #include "kernels/cuda/common/functions.cuh"
 
@@ -41,9 +42,9 @@ __device__ __forceinline__ T compute_float(const qf_elementwise_code &code, T a,
     case QF_OP_sqrt: return sqrt(a);
     case QF_OP_rsqrt: return T(1) / sqrt(a);
     case QF_OP_reciprocal: return T(1) / a;
-    case QF_OP_tanh: return tanh(a);
+    case QF_OP_tanh: return call_tanh(a);
     case QF_OP_sigmoid: return sigmoid(a);
-    case QF_OP_erf: return erf(a);
+    case QF_OP_erf: return call_erf(a);
     case QF_OP_sin: return call_sin(a);
     case QF_OP_cos: return call_cos(a);
     case QF_OP_floor: return floor(a);
@@ -52,7 +53,7 @@ __device__ __forceinline__ T compute_float(const qf_elementwise_code &code, T a,
     case QF_OP_sign: return a > 0 ? T(1) : a < 0 ? T(-1) : a;
     case QF_OP_relu: return a < 0 ? T(0) : a;
     case QF_OP_silu: return product(a, sigmoid(a));
-    case QF_OP_gelu: return gelu(a, code.mode);
+    case QF_OP_gelu: return call_gelu(a, code.mode);
     case QF_OP_add: return a + b;
     case QF_OP_sub: return a - b;
     case QF_OP_mul: return a * b;

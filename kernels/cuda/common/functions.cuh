@@ -40,6 +40,8 @@ __device__ __forceinline__ double sum_of(double a, double b) {
     }
 QF_FUNCTION(sin)
 QF_FUNCTION(cos)
+QF_FUNCTION(tanh)
+QF_FUNCTION(erf)
 QF_FUNCTION_OF_TWO(pow)
 QF_FUNCTION_OF_TWO(fmod)
 #undef QF_FUNCTION
@@ -56,9 +58,15 @@ __device__ __forceinline__ T gelu(T x, uint32_t approximate) {
     if (approximate == 2) return product(x, sigmoid(product(T(1.702), x)));
     if (approximate == 1) {
         const T cube = product(product(product(T(0.044715), x), x), x);
-        return product(product(T(0.5), x), sum_of(T(1), T(tanh(product(T(0.7978845608028653559), sum_of(x, cube))))));
+        return product(product(T(0.5), x),
+                       sum_of(T(1), T(call_tanh(product(T(0.7978845608028653559), sum_of(x, cube))))));
     }
-    return product(product(T(0.5), x), sum_of(T(1), T(erf(product(x, T(0.70710678118654752440))))));
+    return product(product(T(0.5), x), sum_of(T(1), T(call_erf(product(x, T(0.70710678118654752440))))));
+}
+
+template <typename T>
+static __device__ __noinline__ T call_gelu(T x, uint32_t approximate) {
+    return gelu(x, approximate);
 }
 
 template <typename T>

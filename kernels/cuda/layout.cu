@@ -1,0 +1,230 @@
+// Owns: kernels that move elements by shape alone: strided copies, transpositions, padding, triangles, 4-bit elements.
+// Does not own: moving by index tensors (gather.cu).
+// Read next: layout.h.
+#include "kernels/cuda/common/element.cuh"
+#include "kernels/cuda/common/loops.cuh"
+#include "kernels/cuda/layout.h"
+
+using namespace qfuse;
+
+namespace {
+
+constexpr int THREADS = 256, EACH = 4; // elements of a thread at a time
+
+__device__ __forceinline__ int64_t first_item() {
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__device__ __forceinline__ int64_t grid_items() {
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+template <typename T>
+__device__ void copy_strided(const qf_strided_params &params) {
+    const T *from = reinterpret_cast<const T *>(params.from);
+    T *to = reinterpret_cast<T *>(params.to);
+    const int64_t tile = (int64_t)blockDim.x * EACH;
+    for (int64_t start = blockIdx.x * tile; start < params.loops.count; start += gridDim.x * tile) {
+        T elements[EACH];
+        int64_t at[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int64_t index = start + (int64_t)i * blockDim.x + threadIdx.x;
+            at[i] = -1;
+            if (index >= params.loops.count) continue;
+            const located place = locate(params.loops, index);
+            at[i] = place.to;
+            elements[i] = from[place.from];
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            if (at[i] >= 0) to[at[i]] = elements[i];
+    }
+}
+
+// An element of `bytes` bytes over 16 bytes.
+__device__ __forceinline__ uint4 spread(uint64_t code, uint32_t bytes) {
+    if (bytes == 1) code *= 0x0101010101010101ull;
+    if (bytes == 2) code *= 0x0001000100010001ull;
+    if (bytes == 4) code |= code << 32;
+    const uint32_t low = (uint32_t)code, high = (uint32_t)(code >> 32);
+    return make_uint4(low, high, low, high);
+}
+
+__device__ void repeat_elements(const qf_strided_params &params) {
+    const void *from = reinterpret_cast<const void *>(params.from);
+    const uint32_t bytes = params.element_bytes * params.repeat;
+    for (int64_t index = first_item(); index < params.loops.count; index += grid_items()) {
+        const located place = locate(params.loops, index);
+        const uint4 many = spread(load_bits(params.element_bytes * 8, from, place.from), params.element_bytes);
+        switch (bytes) {
+        case 16: reinterpret_cast<uint4 *>(params.to)[place.to] = many; break;
+        case 8: reinterpret_cast<uint2 *>(params.to)[place.to] = make_uint2(many.x, many.y); break;
+        case 4: reinterpret_cast<uint32_t *>(params.to)[place.to] = many.x; break;
+        default: reinterpret_cast<uint16_t *>(params.to)[place.to] = (uint16_t)many.x;
+        }
+    }
+}
+
+// Rows of a tile lie along `across`; a row takes four bytes more than its elements, so that a column's elements lie in
+// different banks.
+template <typename T>
+__device__ void transpose_tiles(const qf_transpose_params &params, char *shared) {
+    constexpr int TILE = sizeof(T) == 8 ? QF_TRANSPOSE_TILE / 2 : QF_TRANSPOSE_TILE;
+    constexpr int ROW = TILE * sizeof(T) + (sizeof(T) == 8 ? 8 : 4);
+    constexpr int PACK = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+    const T *from = reinterpret_cast<const T *>(params.from);
+    T *to = reinterpret_cast<T *>(params.to);
+    const auto cell = [&](int down, int across) {
+        return reinterpret_cast<T *>(shared + down * ROW + across * sizeof(T));
+    };
+    const int64_t tiles = params.down_tiles * params.across_tiles * params.batch.count;
+    for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int64_t across = tile % params.across_tiles * TILE, rest = tile / params.across_tiles;
+        const int64_t down = rest % params.down_tiles * TILE;
+        const located batch = locate(params.batch, rest / params.down_tiles);
+        const T *source = from + batch.from + down * params.down_from + across;
+        T *target = to + batch.to + across * params.across_to + down;
+        const int64_t rows = params.down - down, columns = params.across - across; // may exceed the tile
+        if (PACK > 1 && (params.packed & 1)) {
+#pragma unroll 4
+            for (int i = threadIdx.x; i < TILE * TILE / PACK; i += THREADS) {
+                const int r = i / (TILE / PACK), c = i % (TILE / PACK) * PACK;
+                if (r < rows && c < columns)
+                    *reinterpret_cast<uint32_t *>(cell(r, c)) =
+                        *reinterpret_cast<const uint32_t *>(source + r * params.down_from + c);
+            }
+        } else {
+#pragma unroll 4
+            for (int i = threadIdx.x; i < TILE * TILE; i += THREADS) {
+                const int r = i / TILE, c = i % TILE;
+                if (r < rows && c < columns) *cell(r, c) = source[r * params.down_from + c];
+            }
+        }
+        __syncthreads();
+        if (PACK > 1 && (params.packed & 2)) {
+#pragma unroll 4
+            for (int i = threadIdx.x; i < TILE * TILE / PACK; i += THREADS) {
+                const int c = i / (TILE / PACK), r = i % (TILE / PACK) * PACK;
+                uint32_t word = 0;
+#pragma unroll
+                for (int k = 0; k < PACK; k++) word |= (uint32_t)*cell(r + k, c) << (k * 8 * sizeof(T));
+                if (r < rows && c < columns) *reinterpret_cast<uint32_t *>(target + c * params.across_to + r) = word;
+            }
+        } else {
+#pragma unroll 4
+            for (int i = threadIdx.x; i < TILE * TILE; i += THREADS) {
+                const int c = i / TILE, r = i % TILE;
+                if (r < rows && c < columns) target[c * params.across_to + r] = *cell(r, c);
+            }
+        }
+        __syncthreads();
+    }
+}
+
+template <typename T>
+__device__ void pad_units(const qf_pad_params &params, T value) {
+    const T *from = reinterpret_cast<const T *>(params.from);
+    T *to = reinterpret_cast<T *>(params.to);
+    for (int64_t index = first_item(); index < params.loops.count; index += grid_items()) {
+        int64_t rest = index, offset = 0;
+        bool inside = true;
+        for (uint32_t i = 0; i < params.loops.rank; i++) {
+            const qf_cuda_loop &loop = params.loops.loop[i];
+            const int64_t at = split_index(loop, params.loops.narrow, rest) - params.axes[i].before;
+            inside = inside && at >= 0 && at < params.axes[i].size;
+            offset += at * loop.from;
+        }
+        to[index] = inside ? from[offset] : value;
+    }
+}
+
+template <typename T, int N>
+__device__ void cut_triangle(const qf_triangle_params &params) {
+    struct alignas(sizeof(T) * N) run {
+        T elements[N];
+    };
+    const run *from = reinterpret_cast<const run *>(params.from);
+    run *to = reinterpret_cast<run *>(params.to);
+    for (int64_t index = first_item(); index < params.loops.count; index += grid_items()) {
+        int64_t rest = index;
+        const int64_t column = split_index(params.loops.loop[0], params.loops.narrow, rest) * N;
+        const int64_t row = split_index(params.loops.loop[1], params.loops.narrow, rest);
+        run elements = from[index];
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const int64_t distance = column + i - row;
+            const bool kept = params.upper ? distance >= params.diagonal : distance <= params.diagonal;
+            if (!kept) elements.elements[i] = 0;
+        }
+        to[index] = elements;
+    }
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS) qf_strided(const __grid_constant__ qf_strided_params params) {
+    begin_kernel();
+    if (params.repeat > 1) {
+        repeat_elements(params);
+        return;
+    }
+    switch (params.element_bytes) {
+    case 1: copy_strided<uint8_t>(params); return;
+    case 2: copy_strided<uint16_t>(params); return;
+    case 4: copy_strided<uint32_t>(params); return;
+    case 8: copy_strided<uint64_t>(params); return;
+    default: copy_strided<uint4>(params);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) qf_transpose(const __grid_constant__ qf_transpose_params params) {
+    __shared__ __align__(16) char shared[QF_TRANSPOSE_TILE * (QF_TRANSPOSE_TILE * 4 + 4)];
+    begin_kernel();
+    switch (params.element_bytes) {
+    case 1: transpose_tiles<uint8_t>(params, shared); return;
+    case 2: transpose_tiles<uint16_t>(params, shared); return;
+    case 4: transpose_tiles<uint32_t>(params, shared); return;
+    default: transpose_tiles<uint64_t>(params, shared);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) qf_pad(const __grid_constant__ qf_pad_params params) {
+    begin_kernel();
+    const uint64_t code = load_bits(params.element_bytes * 8, reinterpret_cast<const void *>(params.value), 0);
+    const uint4 value = spread(code, params.element_bytes);
+    switch (params.unit_bytes) {
+    case 1: pad_units<uint8_t>(params, (uint8_t)value.x); return;
+    case 2: pad_units<uint16_t>(params, (uint16_t)value.x); return;
+    case 4: pad_units<uint32_t>(params, value.x); return;
+    case 8: pad_units<uint2>(params, make_uint2(value.x, value.y)); return;
+    default: pad_units<uint4>(params, value);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) qf_triangle(const __grid_constant__ qf_triangle_params params) {
+    begin_kernel();
+    const bool one = params.vector == 1;
+    switch (params.element_bytes) {
+    case 1: one ? cut_triangle<uint8_t, 1>(params) : cut_triangle<uint8_t, 16>(params); return;
+    case 2: one ? cut_triangle<uint16_t, 1>(params) : cut_triangle<uint16_t, 8>(params); return;
+    case 4: one ? cut_triangle<uint32_t, 1>(params) : cut_triangle<uint32_t, 4>(params); return;
+    default: one ? cut_triangle<uint64_t, 1>(params) : cut_triangle<uint64_t, 2>(params);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) qf_unpack(const __grid_constant__ qf_packed_params params) {
+    begin_kernel();
+    const uint8_t *from = reinterpret_cast<const uint8_t *>(params.from);
+    for (int64_t i = first_item(); i < params.count; i += grid_items())
+        reinterpret_cast<uint8_t *>(params.to)[i] = (uint8_t)load_bits(4, from, i);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) qf_pack(const __grid_constant__ qf_packed_params params) {
+    begin_kernel();
+    const uint8_t *from = reinterpret_cast<const uint8_t *>(params.from);
+    for (int64_t i = first_item(); i * 2 < params.count; i += grid_items()) {
+        const uint32_t high = i * 2 + 1 < params.count ? from[i * 2 + 1] : 0;
+        reinterpret_cast<uint8_t *>(params.to)[i] = (uint8_t)(from[i * 2] | high << 4);
+    }
+}

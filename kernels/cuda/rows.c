@@ -1,0 +1,91 @@
+/* Owns: builders of softmax, log_softmax and layer_norm.
+ * Does not own: other reductions (reduce.c), rms_norm.
+ * Next: rows.h. */
+#include "kernels/cuda/rows.h"
+
+#include <string.h>
+
+#include "kernels/cuda/packed.h"
+
+#define LEAST_THREADS 256u
+#define MOST_THREADS  1024u
+
+static bool is_aligned(const qf_view *view) {
+    uint32_t bytes = QF_ROWS_VECTOR * qf_dtype_bits(view->dtype) / 8;
+    return qf_cuda_address(view) % (bytes < 16 ? bytes : 16) == 0;
+}
+
+/* Threads a row: a run each up to a warp, then as many as keep the row in registers. Rows whose elements lie apart take
+ * a thread each, so that neighbouring threads read neighbouring elements. */
+static uint32_t lanes_for(const qf_cuda_recorder *recorder, const qf_rows_params *params) {
+    uint32_t lanes = 1;
+    bool many = params->count >= (int64_t)recorder->processor_count * LEAST_THREADS;
+    if (params->inner > 1 && (many || params->size <= QF_ROWS_CACHED)) return 1;
+    while (lanes < 32 && (int64_t)lanes * QF_ROWS_VECTOR < params->size) lanes *= 2;
+    while (lanes < MOST_THREADS && (int64_t)lanes * QF_ROWS_CACHED < params->size) lanes *= 2;
+    return lanes;
+}
+
+static qf_status add_rows(qf_cuda_recorder *recorder, const char *kernel, qf_rows_params *params) {
+    params->lanes = lanes_for(recorder, params);
+    uint32_t threads = params->lanes > LEAST_THREADS ? params->lanes : LEAST_THREADS;
+    qf_cuda_launch *launch =
+        qf_cuda_add_grid(recorder, "rows", kernel, sizeof *params, (uint64_t)params->count * params->lanes, threads);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    memcpy(launch->params, params, sizeof *params);
+    return QF_OK;
+}
+
+static qf_rows_params describe(const qf_view *x, const qf_view *y, uint32_t first, uint32_t last) {
+    qf_rows_params params = {.x = qf_cuda_address(x),
+                             .y = qf_cuda_address(y),
+                             .x_dtype = x->dtype,
+                             .y_dtype = y->dtype,
+                             .size = qf_cuda_extent(x, first, last),
+                             .inner = qf_cuda_extent(x, last, x->rank)};
+    params.count = qf_cuda_extent(x, 0, first) * params.inner;
+    params.aligned = params.inner == 1 && params.size % QF_ROWS_VECTOR == 0 && is_aligned(x) && is_aligned(y);
+    return params;
+}
+
+qf_status qf_cuda_build_softmax(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
+    const qf_view *x = &step->call.operands[0];
+    int64_t axis = step->call.attributes[QF_ATTR(softmax, axis)].integer;
+    qf_view y;
+    qf_cuda_start_rounded(recorder, &step->call.results[0], &y);
+    QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank, "an axis of x");
+    QF_CUDA_EXPECT(step, qf_dtype_is_float(x->dtype), "a floating-point operand");
+    QF_CUDA_EXPECT(step, qf_cuda_count(&y) == qf_cuda_count(x), "a result of the operand's shape");
+    if (qf_cuda_count(x) == 0) return QF_OK;
+    qf_rows_params made = describe(x, &y, (uint32_t)axis, (uint32_t)axis + 1);
+    made.logarithm = step->call.op == QF_OP_log_softmax;
+    qf_status status = add_rows(recorder, "qf_softmax", &made);
+    return status ? status : qf_cuda_finish_rounded(recorder, &y, &step->call.results[0]);
+}
+
+qf_status qf_cuda_build_layer_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
+    const qf_view *x = &step->call.operands[0], *weight = qf_cuda_operand(step, QF_IN(layer_norm, weight)),
+                  *bias = qf_cuda_operand(step, QF_IN(layer_norm, bias));
+    int64_t axis = step->call.attributes[QF_ATTR(layer_norm, axis)].integer;
+    qf_view y;
+    qf_cuda_start_rounded(recorder, &step->call.results[0], &y);
+    QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank && qf_cuda_count(&y) == qf_cuda_count(x),
+                   "an axis of x and a result of its shape");
+    qf_rows_params made = describe(x, &y, (uint32_t)axis, x->rank);
+    QF_CUDA_EXPECT(step, !weight || qf_cuda_count(weight) == made.size, "a weight with the normalised shape");
+    QF_CUDA_EXPECT(step, !bias || qf_cuda_count(bias) == made.size, "a bias with the normalised shape");
+    if (qf_cuda_count(x) == 0) return QF_OK;
+    made.epsilon = step->call.attributes[QF_ATTR(layer_norm, epsilon)].number;
+    if (weight) {
+        made.weight = qf_cuda_address(weight);
+        made.weight_dtype = weight->dtype;
+        made.aligned = made.aligned && is_aligned(weight);
+    }
+    if (bias) {
+        made.bias = qf_cuda_address(bias);
+        made.bias_dtype = bias->dtype;
+        made.aligned = made.aligned && is_aligned(bias);
+    }
+    qf_status status = add_rows(recorder, "qf_layer_norm", &made);
+    return status ? status : qf_cuda_finish_rounded(recorder, &y, &step->call.results[0]);
+}
