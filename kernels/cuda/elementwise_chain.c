@@ -247,7 +247,9 @@ static qf_elementwise_code *write_codes(writer *w, uint32_t link, qf_dtype dtype
         return add_code(w, QF_OP_where, now, dtype, source(w, link, 1), source(w, link, 2));
     case QF_OP_cast:
         code = add_code(w, QF_OP_cast, now, dtype, source(w, link, 0), QF_ELEMENTWISE_NONE);
-        code->saturate = call->attributes[QF_ATTR(cast, saturate)].integer != 0;
+        /* Integers saturate in any case, as base/convert.h says. */
+        code->saturate = call->attributes[QF_ATTR(cast, saturate)].integer != 0 ||
+                         qf_cuda_domain_of(call->operands[0].dtype) == QF_CUDA_I64;
         return code;
     default:
         code = add_code(w, call->op, now, dtype, source(w, link, 0),

@@ -42,8 +42,20 @@ QF_FUNCTION(sin)
 QF_FUNCTION(cos)
 QF_FUNCTION(tanh)
 QF_FUNCTION(erf)
-QF_FUNCTION_OF_TWO(pow)
 QF_FUNCTION_OF_TWO(fmod)
+
+__device__ __forceinline__ bool is_signaling(float x) {
+    return is_nan(x) && !(bits_of(x) >> 22 & 1);
+}
+__device__ __forceinline__ bool is_signaling(double x) {
+    return is_nan(x) && !(bits_of(x) >> 51 & 1);
+}
+
+// 1 to the power of NaN and NaN to the power of 0 are 1, but not where the NaN is a signaling one.
+template <typename T>
+static __device__ __noinline__ T call_pow(T a, T b) {
+    return is_signaling(a) || is_signaling(b) ? a + b : T(pow(a, b));
+}
 #undef QF_FUNCTION
 #undef QF_FUNCTION_OF_TWO
 

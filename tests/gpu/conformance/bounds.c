@@ -65,7 +65,7 @@ bound bound_of(qf_op op, qf_dtype operand, qf_dtype result) {
     case EXACT: return (bound){.kind = BOUND_VALUES};
     case FUNCTION: return near_of(result, 4, 0, 0.999);
     case SUBTRACTING: return near_of(result, 4, 2e-7, 0.999);
-    case SUM: return near_of(result, 2, 2e-6, 0.99);
+    case SUM: return near_of(result, 2, 6e-6, 0.99);
     case NORM: return near_of(result, 8, 1e-6, 0.99);
     case PRODUCT: return near_of(result, 2, narrow ? 2e-3 : 1e-5, narrow ? 0.95 : 0.99);
     case ATTENTION: return near_of(result, 2, narrow ? 3e-3 : 2e-5, narrow ? 0.95 : 0.98);
