@@ -89,11 +89,15 @@ class Graph(Handle):
         return Plan(self.context, plan, self)  # weights that are bound to the graph stay borrowed
 
     def weight(self, name):
-        """The bytes bound to a parameter or a buffer of this name, or None."""
+        """The bytes bound to a parameter or a buffer of this name, or None. A copy: see has_weight()."""
         size = ctypes.c_size_t()
         with self.context.lock:
             data = library.qf_graph_weight(self.handle, encode(name), ctypes.byref(size))
         return ctypes.string_at(data, size.value) if data else None
+
+    def has_weight(self, name):
+        with self.context.lock:
+            return bool(library.qf_graph_weight(self.handle, encode(name), None))
 
 
 def _report(context, run):

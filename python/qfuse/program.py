@@ -64,6 +64,7 @@ class Optimized:
         self.graph = graph
         self.report = report
         self.plan = plan
+        self._weights = _unstored_weights(program, graph, plan) if program is not None else {}
         self._lock = threading.Lock()
         self._executors = {}
         self._signature = _Signature(program, plan) if program is not None else None
@@ -106,14 +107,19 @@ class Optimized:
         if device is None:
             key = ("cpu", None)
             if key not in self._executors:
-                self._executors[key] = Executor(self.plan)
+                self._executors[key] = self._bound(Executor(self.plan))
         else:
             import torch
             key = (str(device), torch.cuda.current_stream(device).cuda_stream)
             if key not in self._executors:
-                self._executors[key] = Executor(self.plan, device="cuda", device_id=device.index or 0,
-                                                stream=key[1] or None)
+                self._executors[key] = self._bound(Executor(self.plan, device="cuda", device_id=device.index or 0,
+                                                            stream=key[1] or None))
         return self._executors[key]
+
+    def _bound(self, executor):
+        for name, value in self._weights.items():
+            executor.bind_parameter(name, value)
+        return executor
 
     def _run(self, values, symbols):
         executor = self._executor(values.values())
@@ -149,6 +155,20 @@ class Optimized:
             executor.bind_output(index, made[index])
         executor.run()
         return made
+
+
+def _unstored_weights(program, graph, plan):
+    """Of weights that the archive stores as pickles (tensor subclasses) the parts that the plan reads: "weight.part"."""
+    import torch
+    found = {}
+    for info in plan.parameters:
+        if graph.has_weight(info.name):
+            continue
+        name, _, part = info.name.rpartition(".")
+        held = getattr(program.state_dict.get(name, program.constants.get(name)), part, None)
+        if isinstance(held, torch.Tensor):
+            found[info.name] = held.detach().contiguous()
+    return found
 
 
 def _copied(value, framework):

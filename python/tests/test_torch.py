@@ -249,6 +249,39 @@ class Programs(unittest.TestCase):
             self.assertIn("mul_recip", str(result.graph))
             self.near(result(q, k, v, scale), Quantise()(q, k, v, scale))
 
+    def test_weights_of_tensor_subclasses(self):
+        """The archive has them as pickles; the program still holds their parts."""
+        from torch.testing._internal.two_tensor import TwoTensor
+
+        class Parts(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(TwoTensor(torch.randn(4, 4), torch.randn(4, 4)))
+
+            def forward(self, x):
+                return x @ self.weight.a + self.weight.b[0]
+
+        module, x = Parts(), torch.randn(2, 4)
+        result = qfuse.optimize(torch.export.export(module, (x,)))
+        self.assertRegex("\n".join(result.report.warnings), "^weight: the archive stores this weight as a pickle")
+        torch.testing.assert_close(result(x), module(x))
+
+    def test_guards_of_the_program(self):
+        class Halves(torch.nn.Module):
+            def forward(self, x, y):
+                if x.shape[0] > 16:
+                    return x + 1
+                return torch.cat([x, x]) + y
+
+        shapes = {"x": {0: torch.export.Dim.DYNAMIC}, "y": {0: torch.export.Dim.DYNAMIC}}
+        result = qfuse.optimize(torch.export.export(Halves(), (torch.randn(4, 8), torch.randn(8, 8)), dynamic_shapes=shapes))
+        x, y = torch.randn(16, 8), torch.randn(32, 8)
+        torch.testing.assert_close(result(x, y), Halves()(x, y))
+        for sizes in ((17, 34), (4, 9)):
+            with self.assertRaises(qfuse.Error) as caught:
+                result(torch.randn(sizes[0], 8), torch.randn(sizes[1], 8))
+            self.assertEqual(caught.exception.status, "guard")
+
     def test_errors_name_the_node(self):
         class Unknown(torch.nn.Module):
             def forward(self, x):
