@@ -1,0 +1,110 @@
+/* Owns: launches of rms_norm, add_rms_norm and silu_mul.
+ * Does not own: the kernels (activation.cu).
+ * Next: activation.h, kernels/cpu/normalise.c. */
+#include "kernels/cuda/activation.h"
+
+#include "kernels/cuda/fast.h"
+
+#define WIDTH        8
+#define THREADS      256
+#define MOST_THREADS 512
+#define KEPT_BYTES   32768 /* of shared memory, for rows that are read once */
+
+static bool has_runs(const void *data, qf_dtype dtype) {
+    return qf_cuda_is_fast(dtype) && qf_cuda_is_aligned(data, dtype, WIDTH);
+}
+
+/* --- rms_norm --- */
+
+/* One run a thread for short rows, two for long ones, and more where 512 threads are not enough. */
+static uint32_t lanes_of(int64_t runs) {
+    uint32_t lanes = 1;
+    while (lanes < MOST_THREADS && (int64_t)lanes * (lanes < 32 ? 1 : 2) < runs) lanes *= 2;
+    return lanes;
+}
+
+static bool norm_has_runs(const qf_norm_params *params) {
+    qf_dtype x = (qf_dtype)params->x_dtype;
+    return params->size % WIDTH == 0 && has_runs(params->x, x) && has_runs(params->y, (qf_dtype)params->output.dtype) &&
+           (!params->residual || has_runs(params->residual, x)) && (!params->sum || has_runs(params->sum, x)) &&
+           (!params->weight || has_runs(params->weight, (qf_dtype)params->weight_dtype));
+}
+
+static qf_status add_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step, qf_norm_params *params, int64_t axis,
+                          double epsilon, const qf_view *weight) {
+    const qf_view *x = &step->call.operands[0];
+    params->x = x->data;
+    params->x_dtype = x->dtype;
+    params->y = step->call.results[0].data;
+    params->rows = qf_cuda_extent(x, 0, (uint32_t)axis);
+    params->size = qf_cuda_extent(x, (uint32_t)axis, x->rank);
+    params->epsilon = (float)epsilon;
+    if (weight && qf_cuda_count(weight) != params->size)
+        return qf_cuda_refuse(step, "%s: expected a weight with the normalised shape", qf_op_name(step->call.op));
+    params->weight = weight ? weight->data : NULL;
+    params->weight_dtype = weight ? weight->dtype : QF_DTYPE_NONE;
+    if (params->rows == 0 || params->size == 0) return QF_OK;
+    bool runs = norm_has_runs(params);
+    params->lanes = lanes_of(runs ? params->size / WIDTH : params->size);
+    qf_cuda_launch *launch =
+        qf_cuda_add_launch(recorder, "activation", runs ? "qf_rms_norm_runs" : "qf_rms_norm", sizeof *params);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    launch->block[0] = params->lanes > 32 ? params->lanes : 128;
+    if (runs) {
+        uint32_t run_bytes = launch->block[0] * WIDTH * (uint32_t)sizeof(float), most = KEPT_BYTES / run_bytes;
+        int64_t of_thread = qf_cuda_divide_up(params->size, (int64_t)params->lanes * WIDTH);
+        params->kept_runs = of_thread < (int64_t)most ? (uint32_t)of_thread : most;
+        launch->shared_bytes = params->kept_runs * run_bytes;
+    }
+    *(qf_norm_params *)launch->params = *params;
+    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->rows, launch->block[0] / params->lanes));
+    launch->dependent = qf_cuda_is_dependent(recorder);
+    return QF_OK;
+}
+
+qf_status qf_cuda_build_rms_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
+    const qf_kernel_attribute *attributes = step->call.attributes;
+    qf_norm_params params = {.output = qf_cuda_output_of(
+                                 step, &step->call.results[0], qf_cuda_operand(step, QF_IN(rms_norm, out_scale)),
+                                 QF_ATTR(rms_norm, out_mode), QF_ATTR(rms_norm, out_compute), QF_ATTR(rms_norm, via))};
+    return add_norm(recorder, step, &params, attributes[QF_ATTR(rms_norm, axis)].integer,
+                    attributes[QF_ATTR(rms_norm, epsilon)].number, qf_cuda_operand(step, QF_IN(rms_norm, weight)));
+}
+
+qf_status qf_cuda_build_add_rms_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
+    const qf_kernel_attribute *attributes = step->call.attributes;
+    const qf_view *total = qf_cuda_result(step, QF_OUT(add_rms_norm, sum));
+    qf_norm_params params = {
+        .residual = step->call.operands[QF_IN(add_rms_norm, residual)].data,
+        .sum = total ? total->data : NULL,
+        .output = qf_cuda_output_of(step, &step->call.results[0], qf_cuda_operand(step, QF_IN(add_rms_norm, out_scale)),
+                                    QF_ATTR(add_rms_norm, out_mode), QF_ATTR(add_rms_norm, out_compute),
+                                    QF_ATTR(add_rms_norm, via))};
+    return add_norm(recorder, step, &params, attributes[QF_ATTR(add_rms_norm, axis)].integer,
+                    attributes[QF_ATTR(add_rms_norm, epsilon)].number,
+                    qf_cuda_operand(step, QF_IN(add_rms_norm, weight)));
+}
+
+/* --- silu_mul --- */
+
+qf_status qf_cuda_build_silu_mul(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
+    const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
+    qf_silu_params params = {.x = x->data,
+                             .y = y->data,
+                             .count = qf_cuda_count(y),
+                             .size = y->dims[y->rank - 1],
+                             .x_dtype = x->dtype,
+                             .output = qf_cuda_output_of(step, y, qf_cuda_operand(step, QF_IN(silu_mul, out_scale)),
+                                                         QF_ATTR(silu_mul, out_mode), QF_ATTR(silu_mul, out_compute),
+                                                         QF_ATTR(silu_mul, via))};
+    if (params.count == 0) return QF_OK;
+    bool runs = params.size % WIDTH == 0 && has_runs(x->data, x->dtype) && has_runs(y->data, y->dtype);
+    qf_cuda_launch *launch =
+        qf_cuda_add_launch(recorder, "activation", runs ? "qf_silu_mul_runs" : "qf_silu_mul", sizeof params);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    *(qf_silu_params *)launch->params = params;
+    launch->block[0] = THREADS;
+    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params.count, THREADS * (runs ? WIDTH : 1)));
+    launch->dependent = qf_cuda_is_dependent(recorder);
+    return QF_OK;
+}

@@ -1,0 +1,243 @@
+// Owns: quantize, dequantize, dynamic_quantize.
+// Does not own: the arithmetic of one number (common/scaling.cuh), launches (quantise.c).
+// Read next: quantise.c, kernels/cpu/quantise.c.
+#include "common/dependent.cuh"
+#include "common/scaling.cuh"
+#include "kernels/cuda/quantise.h"
+
+using namespace qfuse;
+
+namespace {
+
+constexpr int kRun = QF_QUANTISE_RUN;
+
+// ------------------------------------------------------------------------------------------- which scale an element
+// has
+
+struct entries {
+    int64_t scale, zero_point;
+};
+
+template <typename INDEX>
+__device__ __forceinline__ entries find_entries(const qf_quantise_params &params, INDEX index) {
+    entries at = {0, 0};
+    for (uint32_t i = params.axis_count; i-- > 0;) {
+        const INDEX size = (INDEX)params.sizes[i], rest = index / size;
+        const INDEX block = (index - rest * size) / (INDEX)params.blocks[i];
+        at.scale += (int64_t)block * params.scale_strides[i];
+        at.zero_point += (int64_t)block * params.zero_strides[i];
+        index = rest;
+    }
+    return at;
+}
+
+__device__ __forceinline__ entries entries_of(const qf_quantise_params &params, int64_t index) {
+    return params.count <= UINT32_MAX ? find_entries<uint32_t>(params, (uint32_t)index)
+                                      : find_entries<uint64_t>(params, (uint64_t)index);
+}
+
+__device__ __forceinline__ double zero_point_at(const qf_quantise_params &params, int64_t entry) {
+    return params.zero_point ? load_f64(params.zero_dtype, params.zero_point, entry) : 0.0;
+}
+
+// -------------------------------------------------------------------------------------------------- any dtype, any
+// scale
+
+// f64 and i64 elements pass through f64 as they do on the CPU; so does compute f64.
+__device__ uint64_t quantised_bits(const qf_quantise_params &params, int64_t index, entries at) {
+    const scaler by = prepare_scale(params.mode, params.compute, load_f64(params.scale_dtype, params.scale, at.scale));
+    const double x = load_f64(params.x_dtype, params.x, index);
+    double number = params.compute == QF_F64 ? scaled_f64(params.mode, x, by)
+                                             : widen(scaled(params.mode, params.compute, narrow(x), by));
+    if (!is_float(params.y_dtype)) number = rint(number);
+    if (params.zero_point) number += zero_point_at(params, at.zero_point);
+    return bits_from_f64(params.y_dtype, number, params.saturate);
+}
+
+__device__ uint64_t dequantised_bits(const qf_quantise_params &params, int64_t index, entries at) {
+    const double scale = load_f64(params.scale_dtype, params.scale, at.scale);
+    const double x = load_f64(params.x_dtype, params.x, index) - zero_point_at(params, at.zero_point);
+    if (params.y_dtype == QF_F64) return bits_of(__dmul_rn(x, scale));
+    return bits_from_f32(params.y_dtype, product(narrow(x), narrow(scale)), true);
+}
+
+template <bool BACK>
+__device__ __forceinline__ void convert_element(const qf_quantise_params &params, int64_t index) {
+    const entries at = entries_of(params, index);
+    store_bits(element_bits(params.y_dtype), params.y, index,
+               BACK ? dequantised_bits(params, index, at) : quantised_bits(params, index, at));
+}
+
+// A thread owns a pair of elements, so 4-bit neighbours of one byte have one owner.
+template <bool BACK>
+__device__ __forceinline__ void convert_elements(const qf_quantise_params &params) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x * 2;
+    wait_for_predecessor();
+    let_successor_start();
+    for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * 2; i < params.count; i += step) {
+        convert_element<BACK>(params, i);
+        if (i + 1 < params.count) convert_element<BACK>(params, i + 1);
+    }
+}
+
+// ---------------------------------------------------------------------- compact dtypes, aligned, one entry a run of
+// kRun
+
+template <bool BACK>
+__device__ __forceinline__ void convert_run(const qf_quantise_params &params, int64_t first, const scaler &by) {
+    float values[kRun];
+    load_fast<kRun>(params.x_dtype, params.x, first, values);
+#pragma unroll
+    for (int i = 0; i < kRun; i++)
+        values[i] = BACK ? product(values[i], by.factor) : scaled(params.mode, params.compute, values[i], by);
+    store_fast<kRun>(params.y_dtype, params.y, first, values);
+}
+
+template <bool BACK>
+__device__ __forceinline__ void convert_runs(const qf_quantise_params &params) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x * kRun;
+    const uint32_t mode = BACK ? kDivide : params.mode, compute = BACK ? (uint32_t)QF_F32 : params.compute;
+    wait_for_predecessor();
+    let_successor_start();
+    scaler by = {};
+    if (params.axis_count == 0) by = prepare_scale(mode, compute, load_f64(params.scale_dtype, params.scale, 0));
+    for (int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * kRun; first < params.count; first += step) {
+        if (first + kRun > params.count) {
+            for (int64_t i = first; i < params.count; i++) convert_element<BACK>(params, i);
+            continue;
+        }
+        if (params.axis_count)
+            by = prepare_scale(mode, compute,
+                               load_f64(params.scale_dtype, params.scale, entries_of(params, first).scale));
+        convert_run<BACK>(params, first, by);
+    }
+}
+
+// --------------------------------------------------------------------------------------------------- dynamic_quantize
+
+// Runs of eight for the compact dtypes, single elements for others and for what is left.
+template <typename VISIT>
+__device__ __forceinline__ void for_each_f32(const qf_dynamic_params &params, int64_t first, int64_t last,
+                                             uint32_t lane, uint32_t lanes, VISIT visit) {
+    if (params.is_fast) {
+        const int64_t end = first + (last - first) / 8 * 8;
+        for (int64_t i = first + lane * 8; i < end; i += lanes * 8) {
+            float values[8];
+            load_fast<8>(params.x_dtype, params.x, i, values);
+            visit(i, values);
+        }
+        first = end;
+    }
+    for (int64_t i = first + lane; i < last; i += lanes) {
+        float values[1] = {load_f32(params.x_dtype, params.x, i)};
+        visit(i, values);
+    }
+}
+
+// NaN does not count.
+template <int N>
+__device__ __forceinline__ float larger_magnitude(float most, const float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        const float magnitude = fabsf(values[i]);
+        most = magnitude > most ? magnitude : most;
+    }
+    return most;
+}
+
+__device__ __forceinline__ float scale_from(const qf_dynamic_params &params, float most) {
+    const float bound = params.upper_bound ? load_f32(params.bound_dtype, params.upper_bound, 0) : float_of(0x7F800000);
+    const float scale = __fdiv_rn(most > bound ? bound : most, params.largest);
+    return scale > 0.0f ? scale : 1.0f;
+}
+
+template <int N>
+__device__ __forceinline__ void store_scaled(const qf_dynamic_params &params, int64_t first, float (&values)[N],
+                                             const scaler &by) {
+#pragma unroll
+    for (int i = 0; i < N; i++) values[i] = scaled(kDivide, QF_F32, values[i], by);
+    if constexpr (N == 8) {
+        store_fast<8>(params.y_dtype, params.y, first, values);
+    } else {
+        const float number = is_float(params.y_dtype) ? values[0] : rintf(values[0]);
+        store_bits(element_bits(params.y_dtype), params.y, first, bits_from_f32(params.y_dtype, number, true));
+    }
+}
+
+// The largest value of the `lanes` threads that share an entry; `lanes` above 32 is the whole CTA.
+__device__ __forceinline__ float share_maximum(float most, uint32_t lanes) {
+    __shared__ float of_warps[32];
+    for (uint32_t distance = (lanes < 32 ? lanes : 32) / 2; distance; distance /= 2)
+        most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, (int)distance));
+    if (lanes <= 32) return most;
+    const uint32_t warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warps[warp] = most;
+    __syncthreads();
+    for (uint32_t i = 0; i < warps; i++) most = fmaxf(most, of_warps[i]);
+    return most;
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(256) qf_quantize(const __grid_constant__ qf_quantise_params params) {
+    convert_elements<false>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256) qf_dequantize(const __grid_constant__ qf_quantise_params params) {
+    convert_elements<true>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256) qf_quantize_runs(const __grid_constant__ qf_quantise_params params) {
+    convert_runs<false>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    qf_dequantize_runs(const __grid_constant__ qf_quantise_params params) {
+    convert_runs<true>(params);
+}
+
+// One scale for a token or group: `lanes` threads find it, store it, and quantise what they read.
+extern "C" __global__ void __launch_bounds__(512)
+    qf_dynamic_quantize(const __grid_constant__ qf_dynamic_params params) {
+    const uint32_t lane = threadIdx.x % params.lanes, teams = blockDim.x / params.lanes,
+                   team = threadIdx.x / params.lanes;
+    wait_for_predecessor();
+    let_successor_start();
+    /* Every team of a CTA takes as many turns, since they share barriers and shuffles. */
+    for (int64_t turn = (int64_t)blockIdx.x * teams; turn < params.entries; turn += (int64_t)gridDim.x * teams) {
+        const int64_t entry = turn + team;
+        const int64_t first = entry * params.size, last = entry < params.entries ? first + params.size : first;
+        float most = 0.0f;
+        for_each_f32(params, first, last, lane, params.lanes,
+                     [&](int64_t, const auto &values) { most = larger_magnitude(most, values); });
+        const float scale = scale_from(params, share_maximum(most, params.lanes));
+        if (lane == 0 && entry < params.entries) static_cast<float *>(params.scale)[entry] = scale;
+        if (!params.y) continue;
+        const scaler by = {scale, 0.0};
+        for_each_f32(params, first, last, lane, params.lanes,
+                     [&](int64_t i, auto &values) { store_scaled(params, i, values, by); });
+    }
+}
+
+// The scale of a whole tensor. The last CTA to finish stores it and leaves `maximum` as it was.
+extern "C" __global__ void __launch_bounds__(512) qf_dynamic_scale(const __grid_constant__ qf_dynamic_params params) {
+    __shared__ bool is_last;
+    const uint32_t threads = gridDim.x * blockDim.x;
+    float most = 0.0f;
+    wait_for_predecessor();
+    let_successor_start();
+    for_each_f32(params, 0, params.count, blockIdx.x * blockDim.x + threadIdx.x, threads,
+                 [&](int64_t, const auto &values) { most = larger_magnitude(most, values); });
+    most = share_maximum(most, blockDim.x);
+    if (threadIdx.x == 0) {
+        atomicMax(&params.maximum[0], bits_of(most)); // magnitudes are ordered as their bits are
+        __threadfence();
+        is_last = atomicAdd(&params.maximum[1], 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!is_last || threadIdx.x) return;
+    __threadfence();
+    static_cast<float *>(params.scale)[0] = scale_from(params, float_of(atomicExch(&params.maximum[0], 0)));
+    params.maximum[1] = 0;
+}

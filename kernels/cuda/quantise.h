@@ -1,0 +1,42 @@
+/* Owns: the parameters of quantize, dequantize and dynamic_quantize, shared by host and device.
+ * Does not own: the kernels (quantise.cu), filling them (quantise.c).
+ * Next: quantise.cu. */
+#ifndef QF_KERNELS_CUDA_QUANTISE_H
+#define QF_KERNELS_CUDA_QUANTISE_H
+
+#include <stdint.h>
+
+#define QF_QUANTISE_AXES 8
+/* Consecutive elements of a thread. */
+#define QF_QUANTISE_RUN  16
+
+/* Collapsed axes of x, the last one innermost; `block` neighbours of an axis share an entry of scale and zero_point. */
+typedef struct qf_quantise_params {
+    const void *x;
+    void *y;
+    const void *scale;
+    const void *zero_point; /* NULL: none */
+    int64_t count;
+    int64_t sizes[QF_QUANTISE_AXES], blocks[QF_QUANTISE_AXES];
+    int64_t scale_strides[QF_QUANTISE_AXES], zero_strides[QF_QUANTISE_AXES];
+    uint32_t axis_count; /* 0: one entry for all */
+    uint32_t x_dtype, y_dtype, scale_dtype, zero_dtype;
+    uint32_t mode, compute, saturate;
+} qf_quantise_params;
+
+/* One scale for each `size` consecutive elements. */
+typedef struct qf_dynamic_params {
+    const void *x;
+    void *y;                 /* NULL: scales only */
+    void *scale;             /* f32 */
+    const void *upper_bound; /* NULL: none */
+    int64_t count, size, entries;
+    float largest; /* of y's dtype */
+    uint32_t
+        *maximum; /* kernel of a whole tensor: [0] bits of max|x| so far, [1] CTAs that are done; zero between runs */
+    uint32_t x_dtype, y_dtype, bound_dtype;
+    uint32_t lanes;   /* threads that share an entry: a power of two */
+    uint32_t is_fast; /* runs of eight are aligned, of the compact dtypes */
+} qf_dynamic_params;
+
+#endif
