@@ -167,13 +167,16 @@ static qf_status describe_scaled(const qf_kernel_call *call, qf_gemm *gemm) {
     return QF_OK;
 }
 
-static qf_status describe(const qf_kernel_call *call, qf_gemm *gemm) {
-    qf_status status;
+qf_status qf_gemm_describe(const qf_kernel_call *call, qf_gemm *out_gemm) {
     switch (call->op) {
-    case QF_OP_contract: status = describe_contract(call, gemm); break;
-    case QF_OP_matmul: status = describe_matmul(call, gemm); break;
-    default: status = describe_scaled(call, gemm); break;
+    case QF_OP_contract: return describe_contract(call, out_gemm);
+    case QF_OP_matmul: return describe_matmul(call, out_gemm);
+    default: return describe_scaled(call, out_gemm);
     }
+}
+
+static qf_status describe(const qf_kernel_call *call, qf_gemm *gemm) {
+    qf_status status = qf_gemm_describe(call, gemm);
     if (!status) qf_gemm_orient(gemm);
     return status;
 }

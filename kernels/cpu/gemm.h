@@ -40,6 +40,9 @@ typedef struct qf_gemm {
  * QF_GEMM_ROWS, b and out of QF_GEMM_COLUMNS elements. */
 void qf_gemm_multiply_tile(const float *a, const float *b, int64_t depth, float *out);
 
+/* What a call of contract, matmul or scaled_matmul multiplies (all but `output`); reads shapes only. GPU kernels share
+ * it. */
+qf_status qf_gemm_describe(const qf_kernel_call *call, qf_gemm *out_gemm);
 void qf_gemm_add_axis(qf_gemm_axes *axes, qf_gemm_axis axis);
 /* Exchanges a and b where that makes n the longer side; bits of the result do not depend on it. */
 void qf_gemm_orient(qf_gemm *gemm);
