@@ -16,6 +16,8 @@ static const tool_command commands[] = {
     {"compare", "show and run a graph before and after a pipeline: differences, launches and bytes saved",
      "qfuse compare FILE [options]", tool_compare},
     {"case", "judge one folder of model, inputs, outputs and expectations", "qfuse case FOLDER [options]", tool_case},
+    {"bench", "time attention, or graphs and plans, against what the device can do", "qfuse bench [FILE...] [options]",
+     tool_bench},
     {"rules", "list, check, show or test rules", "qfuse rules [list|check FILE|show NAME|test [NAME|FILE]]",
      tool_rules},
     {"ops", "list the ops of the graph language, or show one", "qfuse ops [NAME]", tool_ops},

@@ -30,6 +30,9 @@ typedef struct tool_options {
     const char *files[8]; /* positional arguments */
     uint32_t file_count;
     uint64_t rewrite_limit, seed, threads;
+    uint64_t batch, heads, kv_heads, head_dim, queries, keys, page, milliseconds; /* of bench; 0: not given */
+    const char *type, *out_type;
+    bool causal;
     double tolerance;
     bool rewrite_limited; /* --rewrite-limit was given, also as 0 */
     bool print_changed, timing, statistics, no_verify, verify_rewrites, remarks, json, quiet, help;
@@ -107,5 +110,6 @@ int tool_rules(qf_tool *tool);
 int tool_ops(qf_tool *tool);
 int tool_case(qf_tool *tool);
 int tool_compare(qf_tool *tool);
+int tool_bench(qf_tool *tool);
 
 #endif

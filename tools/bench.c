@@ -1,0 +1,363 @@
+/* Owns: `qfuse bench`: ceilings of the device, attention of given shapes, or a graph or plan, each timed and set
+ * against them. Does not own: timing (bench_run.c), the peers' figures (bench/attention.py). Next: bench.h;
+ * docs/gpu.md. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <qfuse/codegen.h>
+
+#include "ir/text.h"
+#include "tools/bench.h"
+#include "tools/inputs.h"
+
+typedef struct shape_row {
+    uint64_t batch, heads, kv_heads, head_dim, rows, keys, page; /* page 0: dense */
+    qf_dtype type, out;
+    bool causal;
+} shape_row;
+
+typedef struct bench {
+    qf_tool *tool;
+    tool_device device;
+    double seconds;
+    double copy_rate, wide_rate, narrow_rate; /* GB/s, TFLOPS of bf16 and FP8; 0: not measured */
+    const shape_row *row;                     /* being timed */
+    const qf_graph *graph;
+} bench;
+
+/* --- printing --- */
+
+static void print_head(const bench *at) {
+    const qf_device_info *info = &at->device.info;
+    (void)printf("%s, target %s", info->name, info->target);
+    if (info->processor_count)
+        (void)printf(", %u multiprocessors, driver for CUDA %u.%u, %s", info->processor_count,
+                     info->driver_version / 1000, info->driver_version % 1000 / 10,
+                     info->has_cublaslt ? "cuBLASLt" : "no cuBLASLt");
+    (void)printf("\n%-44s %11s %9s %9s %9s %9s\n", "", "median us", "spread %", "GB/s", "TFLOPS", "of ceiling");
+}
+
+/* Three significant digits. */
+static void print_number(double number) {
+    (void)printf("%9.*f ", number >= 100 ? 0 : number >= 10 ? 1 : number >= 1 ? 2 : 4, number);
+}
+
+/* A line; `flops` 0: none are counted. `ceiling`: the TFLOPS that the row is measured by, 0 for the ceilings' own rows.
+ */
+static void print_row(const bench *at, const char *name, const bench_times *times, double bytes, double flops,
+                      double ceiling) {
+    double rate = bytes / times->median * 1e-3, speed = flops / times->median * 1e-6;
+    (void)printf("%-44s %11.2f %9.1f ", name, times->median, 100 * (times->most - times->least) / times->median);
+    print_number(rate);
+    if (flops > 0)
+        print_number(speed);
+    else
+        (void)printf("%9s ", "");
+    double by_bytes = at->copy_rate > 0 ? rate / at->copy_rate : 0, by_flops = ceiling > 0 ? speed / ceiling : 0;
+    if (ceiling > 0)
+        (void)printf("%6.0f %% of %s", 100 * (by_bytes > by_flops ? by_bytes : by_flops),
+                     by_bytes > by_flops ? "copy" : "products");
+    (void)printf("%s\n", times->replayed || at->device.host ? "" : " (not replayed from a graph)");
+    (void)fflush(stdout);
+}
+
+/* --- plans from text --- */
+
+static qf_plan *compile_text(bench *at, const char *text) {
+    qf_graph *graph = qf_graph_parse(at->tool->context, qf_text_of(text), "bench");
+    qf_plan *plan = NULL;
+    qf_compile_options options = {.struct_size = sizeof options, .target = at->device.info.target};
+    if (graph && qf_compile(graph, &options, &plan) != QF_OK) plan = NULL;
+    qf_graph_destroy(graph);
+    return plan;
+}
+
+static bool fill_random(void *user, uint32_t index, uint32_t set, const qf_plan_tensor_info *info, qf_tensor *tensor) {
+    bench *at = user;
+    *tensor = (qf_tensor){.dtype = info->dtype, .rank = info->rank};
+    memcpy(tensor->dims, info->dims, sizeof info->dims);
+    return bench_random(&at->device, tensor, 1000u * set + index);
+}
+
+static bool time_text(bench *at, const char *text, uint32_t sets, bench_fill fill, bench_times *out,
+                      double *out_bytes) {
+    qf_plan *plan = compile_text(at, text);
+    bench_plan *timed = plan ? bench_plan_open(&at->device, plan, sets, fill, at) : NULL;
+    bool done = timed && bench_plan_time(timed, at->seconds, out);
+    if (done) *out_bytes = bench_plan_bytes(timed);
+    bench_plan_close(timed);
+    return done;
+}
+
+/* --- ceilings --- */
+
+static bool copy_ceiling(bench *at) {
+    char text[200], name[64];
+    bench_times times;
+    double bytes = 0;
+    unsigned long long size = at->device.host ? 1u << 28 : 1u << 30;
+    (void)snprintf(text, sizeof text, "graph @copy(%%x: u8[%llu]) {\n  %%y = copy %%x\n  return %%y\n}\n", size);
+    if (!time_text(at, text, 1, fill_random, &times, &bytes)) return false;
+    at->copy_rate = bytes / times.median * 1e-3;
+    (void)snprintf(name, sizeof name, "copy, %llu MiB", size >> 20);
+    print_row(at, name, &times, bytes, 0, 0);
+    return true;
+}
+
+/* A product whose second operand lies as [n, k], which FP8 tensor cores ask for. */
+static bool product_ceiling(bench *at, const char *type, const char *name, double *out_rate) {
+    char text[300], label[64];
+    bench_times times;
+    double bytes = 0, size = at->device.host ? 384 : 8192;
+    (void)snprintf(text, sizeof text,
+                   "graph @product(%%a: %s[%.0f, %.0f], %%b: %s[%.0f, %.0f]) {\n"
+                   "  %%y = contract %%a, %%b {equation=\"mk,nk->mn\", out=bf16}\n  return %%y\n}\n",
+                   type, size, size, type, size, size);
+    if (!time_text(at, text, 1, fill_random, &times, &bytes)) return false;
+    *out_rate = 2 * size * size * size / times.median * 1e-6;
+    (void)snprintf(label, sizeof label, "%s product, %.0f^3", name, size);
+    print_row(at, label, &times, bytes, 2 * size * size * size, 0);
+    return true;
+}
+
+/* --- attention --- */
+
+static double needed_pairs(const shape_row *row) {
+    double rows = (double)row->rows, keys = (double)row->keys;
+    if (!row->causal) return rows * keys;
+    /* Row t stands at key t + keys - rows. */
+    double first = keys - rows + 1, seen = 0;
+    if (first >= 1) return rows * (first + keys) / 2;
+    seen = keys * (keys + 1) / 2;
+    return seen;
+}
+
+static double attention_flops(const shape_row *row) {
+    return 4 * needed_pairs(row) * (double)(row->batch * row->heads * row->head_dim);
+}
+
+/* Bytes that a run cannot do without: q, the keys and values once, the result. */
+static double attention_bytes(const shape_row *row) {
+    double width = qf_dtype_bits(row->type) / 8.0, out = qf_dtype_bits(row->out) / 8.0;
+    double q = (double)(row->batch * row->rows * row->heads * row->head_dim);
+    double kv = 2 * (double)(row->batch * row->keys * row->kv_heads * row->head_dim);
+    return q * width + kv * width + q * out;
+}
+
+static uint64_t pages_of(const shape_row *row) {
+    return (row->keys + row->page - 1) / row->page;
+}
+
+static void attention_text(const shape_row *row, char *text, size_t size) {
+    bool narrow = qf_dtype_is_float8(row->type), narrow_out = qf_dtype_is_float8(row->out);
+    const char *type = qf_dtype_name(row->type);
+    char ends[300];
+    (void)snprintf(ends, sizeof ends, "%s%s {scale=%.9g, causal=%s, out=%s%s%s}",
+                   narrow ? ", q_scale=%s, k_scale=%s, v_scale=%s" : "", narrow_out ? ", out_scale=%s" : "",
+                   1 / sqrt((double)row->head_dim), row->causal ? "true" : "false", qf_dtype_name(row->out),
+                   narrow ? ", p=kernel" : "", row->page ? ", layout=nhd" : ", layout=bshd");
+    if (row->page)
+        (void)snprintf(text, size,
+                       "graph @attention(%%q: %s[%llu, %llu, %llu], %%k: %s[%llu, %llu, %llu, %llu], %%v: %s[%llu, "
+                       "%llu, %llu, %llu],\n"
+                       "  %%table: i32[%llu, %llu], %%lens: i32[%llu], %%start: i32[%llu], %%s: f32[]) {\n"
+                       "  %%y = paged_attention %%q, %%k, %%v, %%table, %%lens%s%s\n  return %%y\n}\n",
+                       type, (unsigned long long)(row->batch * row->rows), (unsigned long long)row->heads,
+                       (unsigned long long)row->head_dim, type, (unsigned long long)(row->batch * pages_of(row)),
+                       (unsigned long long)row->page, (unsigned long long)row->kv_heads,
+                       (unsigned long long)row->head_dim, type, (unsigned long long)(row->batch * pages_of(row)),
+                       (unsigned long long)row->page, (unsigned long long)row->kv_heads,
+                       (unsigned long long)row->head_dim, (unsigned long long)row->batch,
+                       (unsigned long long)pages_of(row), (unsigned long long)row->batch,
+                       (unsigned long long)row->batch + 1, row->rows > 1 ? ", q_start=%start" : "", ends);
+    else
+        (void)snprintf(
+            text, size,
+            "graph @attention(%%q: %s[%llu, %llu, %llu, %llu], %%k: %s[%llu, %llu, %llu, %llu], %%v: %s[%llu, %llu, "
+            "%llu, %llu], "
+            "%%s: f32[]) {\n  %%y = attention %%q, %%k, %%v%s\n  return %%y\n}\n",
+            type, (unsigned long long)row->batch, (unsigned long long)row->rows, (unsigned long long)row->heads,
+            (unsigned long long)row->head_dim, type, (unsigned long long)row->batch, (unsigned long long)row->keys,
+            (unsigned long long)row->kv_heads, (unsigned long long)row->head_dim, type, (unsigned long long)row->batch,
+            (unsigned long long)row->keys, (unsigned long long)row->kv_heads, (unsigned long long)row->head_dim, ends);
+}
+
+/* Integers for table, lens, start: pages in an order that no prefetcher follows. */
+static int32_t *integers_for(const shape_row *row, const char *name, uint64_t count) {
+    int32_t *numbers = malloc((count + 1) * sizeof *numbers);
+    if (!numbers) return NULL;
+    for (uint64_t i = 0; i < count; i++)
+        numbers[i] =
+            strcmp(name, "lens") == 0 ? (int32_t)row->keys : (int32_t)(strcmp(name, "start") == 0 ? i * row->rows : i);
+    uint64_t state = 88172645463325252u;
+    for (uint64_t i = count; strcmp(name, "table") == 0 && i > 1; i--) {
+        state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+        int32_t kept = numbers[i - 1];
+        numbers[i - 1] = numbers[state % i];
+        numbers[state % i] = kept;
+    }
+    return numbers;
+}
+
+static bool fill_attention(void *user, uint32_t index, uint32_t set, const qf_plan_tensor_info *info,
+                           qf_tensor *tensor) {
+    bench *at = user;
+    float scale = 0.05f;
+    *tensor = (qf_tensor){.dtype = info->dtype, .rank = info->rank};
+    memcpy(tensor->dims, info->dims, sizeof info->dims);
+    if (strcmp(info->name, "s") == 0) return bench_upload(&at->device, tensor, &scale);
+    if (info->dtype != QF_I32) return bench_random(&at->device, tensor, 1000u * set + index);
+    int32_t *numbers = integers_for(at->row, info->name, qf_tensor_bytes(tensor) / sizeof *numbers);
+    bool done = numbers && bench_upload(&at->device, tensor, numbers);
+    free(numbers);
+    return done;
+}
+
+static bool attention_row(bench *at, const shape_row *row) {
+    char text[1600], name[96];
+    bench_times times;
+    double bytes = 0;
+    at->row = row;
+    attention_text(row, text, sizeof text);
+    if (!time_text(at, text, 0, fill_attention, &times, &bytes)) return false;
+    int used = snprintf(name, sizeof name, "%s->%s b%llu %llu/%llu d%llu", qf_dtype_name(row->type),
+                        qf_dtype_name(row->out), (unsigned long long)row->batch, (unsigned long long)row->heads,
+                        (unsigned long long)row->kv_heads, (unsigned long long)row->head_dim);
+    used += snprintf(name + used, sizeof name - (size_t)used, " q%llu k%llu%s", (unsigned long long)row->rows,
+                     (unsigned long long)row->keys, row->causal && row->rows > 1 ? " causal" : "");
+    if (row->page) (void)snprintf(name + used, sizeof name - (size_t)used, " p%llu", (unsigned long long)row->page);
+    double ceiling = qf_dtype_is_float8(row->type) ? at->narrow_rate : at->wide_rate;
+    print_row(at, name, &times, attention_bytes(row), attention_flops(row), ceiling);
+    return true;
+}
+
+/* --- which rows --- */
+
+static const shape_row on_gpu[] = {{1, 32, 8, 128, 2048, 2048, 0, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {4, 32, 8, 128, 4096, 4096, 0, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {1, 32, 8, 128, 16384, 16384, 0, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {1, 32, 8, 128, 16384, 16384, 64, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {1, 32, 8, 128, 1, 1024, 64, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {8, 32, 8, 128, 1, 4096, 64, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {32, 32, 8, 128, 1, 4096, 64, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {128, 32, 8, 128, 1, 4096, 64, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {1, 8, 1, 128, 1, 65536, 64, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {32, 32, 8, 128, 1, 4096, 64, QF_BF16, QF_BF16, true}};
+static const shape_row on_cpu[] = {{1, 4, 2, 64, 64, 64, 0, QF_F8E4M3FN, QF_F8E4M3FN, true},
+                                   {2, 8, 2, 64, 1, 512, 16, QF_F8E4M3FN, QF_F8E4M3FN, true}};
+
+static bool by_options(const qf_tool *tool) {
+    const tool_options *given = &tool->options;
+    return given->batch || given->heads || given->kv_heads || given->head_dim || given->queries || given->keys ||
+           given->page || given->type || given->out_type || given->causal;
+}
+
+static bool type_of(const qf_tool *tool, const char *name, const char *option, qf_dtype otherwise, qf_dtype *out) {
+    *out = name ? qf_dtype_from_name(name) : otherwise;
+    if (qf_dtype_is_float(*out) && *out != QF_F64 && *out != QF_F4E2M1FN) return true;
+    (void)qf_fail(tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                  "--%s: expected f32, f16, bf16 or an FP8 type, found '%s'", option, name);
+    return false;
+}
+
+static bool row_of_options(const qf_tool *tool, shape_row *out) {
+    const tool_options *given = &tool->options;
+#define OR(field, value) (given->field ? given->field : (value))
+    *out = (shape_row){.batch = OR(batch, 1),
+                       .heads = OR(heads, 32),
+                       .head_dim = OR(head_dim, 128),
+                       .rows = OR(queries, 1),
+                       .page = given->page,
+                       .causal = given->causal};
+    out->kv_heads = OR(kv_heads, out->heads % 4 == 0 ? out->heads / 4 : out->heads);
+    out->keys = OR(keys, out->rows > 4096 ? out->rows : 4096);
+#undef OR
+    if (!type_of(tool, given->type, "type", QF_F8E4M3FN, &out->type)) return false;
+    if (!type_of(tool, given->out_type, "out-type", out->type, &out->out)) return false;
+    const uint64_t most = (uint64_t)1 << 31;
+    if (out->heads % out->kv_heads == 0 && out->batch < most && out->heads < most && out->head_dim < most &&
+        out->rows < most && out->keys < most)
+        return true;
+    (void)qf_fail(tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                  "--heads=%llu is no multiple of --kv-heads=%llu, or a size is beyond 2^31",
+                  (unsigned long long)out->heads, (unsigned long long)out->kv_heads);
+    return false;
+}
+
+static bool attention_rows(bench *at) {
+    shape_row row;
+    if (by_options(at->tool)) return row_of_options(at->tool, &row) && attention_row(at, &row);
+    const shape_row *rows = at->device.host ? on_cpu : on_gpu;
+    size_t count = at->device.host ? QF_COUNT_OF(on_cpu) : QF_COUNT_OF(on_gpu);
+    for (size_t i = 0; i < count; i++)
+        if (!attention_row(at, &rows[i])) return false;
+    return true;
+}
+
+/* --- a file --- */
+
+static bool fill_file(void *user, uint32_t index, uint32_t set, const qf_plan_tensor_info *info, qf_tensor *tensor) {
+    bench *at = user;
+    qf_tensor host = {0};
+    for (uint32_t i = 0; i < info->rank && info->rank <= QF_TENSOR_MAX_RANK; i++) {
+        if (at->graph || info->dims[i] >= 0) continue;
+        (void)qf_fail(at->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                      "input \"%s\" of the plan has a symbolic size: bench its graph with --dims", info->name);
+        return false;
+    }
+    if (!at->graph) return fill_random(user, index, set, info, tensor);
+    bool done = random_input(at->tool, at->graph, index, &host);
+    *tensor = host;
+    done = done && bench_upload(&at->device, tensor, host.data);
+    tensor_free(&host);
+    return done;
+}
+
+static bool file_row(bench *at, const char *path) {
+    qf_graph *graph = NULL;
+    qf_plan *plan = NULL;
+    bench_times times;
+    if (!tool_load_graph_or_plan(at->tool, path, &graph, &plan)) return false;
+    const char *passes = at->tool->options.passes ? at->tool->options.passes : "";
+    bool done = true;
+    if (graph) {
+        at->tool->options.target = at->device.info.target;
+        qf_compile_options options = {
+            .struct_size = sizeof options, .target = at->device.info.target, .pipeline = passes};
+        done = tool_run_pipeline(at->tool, graph, passes, at->tool->options.numerics, NULL) == QF_OK &&
+               qf_compile(graph, &options, &plan) == QF_OK;
+    }
+    at->graph = graph;
+    uint32_t steps = done ? qf_plan_step_count(plan) : 0;
+    bench_plan *timed = done ? bench_plan_open(&at->device, plan, 0, fill_file, at) : NULL;
+    done = timed && bench_plan_time(timed, at->seconds, &times);
+    if (done) {
+        char name[80];
+        (void)snprintf(name, sizeof name, "%.50s, %u steps", path, steps);
+        print_row(at, name, &times, bench_plan_bytes(timed), 0, at->narrow_rate);
+    }
+    bench_plan_close(timed);
+    qf_graph_destroy(graph);
+    return done;
+}
+
+int tool_bench(qf_tool *tool) {
+    bench at = {.tool = tool,
+                .seconds = (tool->options.milliseconds ? (double)tool->options.milliseconds : 100) * 1e-3};
+    if (tool->options.file_count && by_options(tool)) {
+        (void)fprintf(stderr,
+                      "error: expected files, or the sizes of an attention, not both; see `qfuse bench --help`\n");
+        return TOOL_USAGE;
+    }
+    shape_row row;
+    bool done =
+        (!by_options(tool) || row_of_options(tool, &row)) && tool_device_open(tool, tool->options.device, &at.device);
+    if (done) print_head(&at);
+    done = done && copy_ceiling(&at) && product_ceiling(&at, "bf16", "bf16", &at.wide_rate) &&
+           product_ceiling(&at, "f8E4M3FN", "FP8", &at.narrow_rate);
+    for (uint32_t i = 0; done && i < tool->options.file_count; i++) done = file_row(&at, tool->options.files[i]);
+    if (!tool->options.file_count) done = done && attention_rows(&at);
+    tool_device_close(&at.device);
+    return done ? TOOL_OK : TOOL_FAILED;
+}
