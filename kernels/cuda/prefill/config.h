@@ -6,7 +6,13 @@
 
 // Every variant: (elements of q, k, v, head dim, accumulators of the scores). f16 scores are the fast ones; f32 scores
 // serve soft caps, and scores beyond the range that f16 describes well.
-#define QF_PREFILL_VARIANTS(X) X(E4M3, e4m3, 128, F16, f16)
+#define QF_PREFILL_VARIANTS(X)                                                                                         \
+    X(E4M3, e4m3, 64, F16, f16)                                                                                        \
+    X(E4M3, e4m3, 64, F32, f32)                                                                                        \
+    X(E4M3, e4m3, 128, F16, f16)                                                                                       \
+    X(E4M3, e4m3, 128, F32, f32)                                                                                       \
+    X(E4M3, e4m3, 256, F16, f16)                                                                                       \
+    X(E4M3, e4m3, 256, F32, f32)
 
 enum qf_prefill_scores { QF_PREFILL_SCORES_F16 = 0, QF_PREFILL_SCORES_F32 = 1 };
 

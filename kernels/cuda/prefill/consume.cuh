@@ -8,8 +8,11 @@
 // share P's rounding. Three warpgroups run freely, so that one's softmax hides behind the others' products.
 #pragma once
 
+#include <type_traits>
+
 #include "epilogue.cuh"
 #include "query.cuh"
+#include "scores_f32.cuh"
 
 namespace qfuse::prefill {
 
@@ -100,9 +103,9 @@ struct Consumer {
     float sum[2];
     float reference[2];
 
-    __device__ __forceinline__ void clear() {
+    __device__ __forceinline__ void clear(float no_reference) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) sum[i] = 0.0f, reference[i] = kNoReference;
+        for (int i = 0; i < 2; ++i) sum[i] = 0.0f, reference[i] = no_reference;
 #pragma unroll
         for (int chunk = 0; chunk < kChunks; ++chunk) {
 #pragma unroll
@@ -132,7 +135,7 @@ __device__ __forceinline__ void set_multipliers(const qf_prefill_params &p, cons
     if (p.q_scale != nullptr) scale *= p.q_scale[work.kv_head * p.q_scale_stride];
     if (p.k_scale != nullptr) scale *= p.k_scale[work.kv_head * p.k_scale_stride];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) scores.set_multiplier(i, ldexpf(scale, exponent[i]));
+    for (int i = 0; i < 2; ++i) scores.set_multiplier(i, ldexpf(scale, exponent[i]), p.softcap);
 }
 
 template <class C>
@@ -151,15 +154,16 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         const Work work = read_work(shared.work[query.stage]);
         if (work.sequence < 0) return;
         const uint32_t rows = shared.query + query.stage * C::kQueryBytes + consumer * 64 * C::kPanelBytes;
-        HalfScores<C> scores;
-        int exponent[2];
-        bound_query<C>(rows, warp, exponent);
+        using Scores = std::conditional_t<C::kHalfScores, HalfScores<C>, FullScores<C>>;
+        Scores scores;
+        int exponent[2] = {0, 0};
+        if constexpr (Scores::kBoundsQuery) bound_query<C>(rows, warp, exponent);
         set_multipliers<C>(p, work, scores, exponent);
         const Reach reach = make_reach<C>(p, work, consumer);
         named_barrier_sync(1 + consumer, 128);
         const Descriptor q = Descriptor::at(rows);
         Consumer<C> state;
-        state.clear();
+        state.clear(Scores::kNone);
 #pragma unroll 1
         for (int tile = work.tile_end - 1; tile >= work.tile_begin; --tile) {
             const int first_key = tile * C::kKeys;
@@ -175,6 +179,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
                 wgmma_wait<0>();
                 scores.pin();
                 if (elected) barrier_arrive(keys_empty);
+                scores.finish();
                 if (first_key + C::kKeys > reach.full_end || first_key < reach.full_begin) {
                     int begin[2], end[2];
                     row_limits(p, work, consumer, first_key, begin, end);

@@ -45,17 +45,71 @@ __device__ __forceinline__ RowEnd end_row(const qf_prefill_params &p, int head, 
     return end;
 }
 
+// What a row of O is multiplied by just before the conversion. With `via` O is first rounded and scaled in place.
+template <int Chunks, int Registers>
+__device__ __forceinline__ void apply_output_scale(const qf_prefill_params &p, const Work &work,
+                                                   float (&o)[Chunks][Registers], float (&factor)[2]) {
+    const float scale = p.out_scale != nullptr ? p.out_scale[work.kv_head * p.out_scale_stride] : 1.0f;
+    if (p.via == QF_PREFILL_NONE) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) factor[i] = p.out_mode == QF_PREFILL_MUL ? factor[i] * scale : factor[i] / scale;
+        return;
+    }
+    const float reciprocal = __frcp_rn(scale);
+    const auto each = [&](auto change) {
+#pragma unroll
+        for (int chunk = 0; chunk < Chunks; ++chunk) {
+#pragma unroll
+            for (int i = 0; i < Registers; ++i) o[chunk][i] = change(o[chunk][i], factor[i >> 1 & 1]);
+        }
+    };
+    if (p.via == QF_PREFILL_BF16)
+        each([](float x, float f) { return round_via(x * f, kTypeBf16); });
+    else
+        each([](float x, float f) { return round_via(x * f, kTypeF16); });
+    if (p.out_mode == QF_PREFILL_DIV)
+        each([&](float x, float) { return divide(x, scale, reciprocal); });
+    else
+        each([&](float x, float) { return x * (p.out_mode == QF_PREFILL_MUL ? scale : reciprocal); });
+    factor[0] = factor[1] = 1.0f;
+}
+
+// The staging memory of a warp: sixteen rows of a panel's width, swizzled like the tile that lies there.
+template <class C>
+__device__ __forceinline__ uint32_t staging_chunk(uint32_t rows, int row, int chunk) {
+    return rows + ((threadIdx.x >> 5 & 3) * 16 + row) * C::kPanelBytes +
+           ((C::kPanelBytes == 128 ? chunk ^ (row & 7) : chunk ^ ((row >> 1) & 3)) << 4);
+}
+
+// Copies the warp's sixteen staged rows to bytes `offset` .. of their rows in global memory.
+template <class C>
+__device__ __forceinline__ void copy_out(const qf_prefill_params &p, const Work &work, int consumer, uint32_t rows,
+                                         int element_bytes, int offset) {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+    const int64_t outer = p.q_start != nullptr ? 0 : work.sequence;
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < C::kPanelChunks / 2; ++i) {
+        const int index = lane + 32 * i, local = index / C::kPanelChunks, chunk = index % C::kPanelChunks;
+        const int row = 64 * consumer + 16 * warp + local, token = row_token(p, row), head = row - token * p.group;
+        if (token < p.tile_tokens && work.first_token + token < work.tokens) {
+            const int64_t at = outer * p.out_batch_stride + (work.row + work.first_token + token) * p.out_token_stride +
+                               (work.kv_head * p.group + head) * p.out_head_stride;
+            uint8_t *to = static_cast<uint8_t *>(p.out) + at * element_bytes + offset + chunk * 16;
+            *reinterpret_cast<uint4 *>(to) = load_shared_16(staging_chunk<C>(rows, local, chunk));
+        }
+    }
+    __syncwarp();
+}
+
 // Stores 64 rows; o[chunk][4j], .. + 1 of row g and + 2, + 3 of row g + 8, in the order that transpose.cuh gives the
 // head dim: products 2G and 2G + 1 hold elements 16G + 4t + {0, 2} and {1, 3}.
 template <class C, int Chunks, int Registers>
 __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Work &work, int consumer, uint32_t rows,
-                                            const float (&o)[Chunks][Registers], const float (&sum)[2],
+                                            float (&o)[Chunks][Registers], const float (&sum)[2],
                                             const float (&reference)[2]) {
     const int lane = threadIdx.x & 31, t = lane & 3;
     const float v_scale = p.v_scale != nullptr ? p.v_scale[work.kv_head * p.v_scale_stride] : 1.0f;
-    const bool fp8 = p.out_dtype >= QF_PREFILL_E4M3;
-    const float out_scale = fp8 && p.out_scale != nullptr ? p.out_scale[work.kv_head * p.out_scale_stride] : 1.0f;
-    const float reciprocal = __frcp_rn(out_scale);
     const int64_t outer = p.q_start != nullptr ? 0 : work.sequence;
     float factor[2];
 #pragma unroll
@@ -70,42 +124,16 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
                   query_head * p.lse_head_stride] = end.lse;
         }
     }
+    // Four neighbouring elements of row g + 8i.
+    const auto value = [&](int chunk, int group, int i, float(&v)[4]) {
+        v[0] = o[chunk][8 * group + 2 * i] * factor[i], v[2] = o[chunk][8 * group + 2 * i + 1] * factor[i];
+        v[1] = o[chunk][8 * group + 4 + 2 * i] * factor[i], v[3] = o[chunk][8 * group + 4 + 2 * i + 1] * factor[i];
+    };
     // All warps of the warpgroup have read their Q rows.
     named_barrier_sync(1 + consumer, 128);
     constexpr int kGroups = Registers / 8; // of 16 elements in a chunk
-    const int element_bytes = fp8 ? 1 : 2;
-    const int pass_groups = C::kPanelBytes / 16 / element_bytes; // groups that fit into the staging rows
-    const int out_row_bytes = C::kPanelBytes;                    // bytes of a row in one pass
-    const uint32_t staging = rows + (threadIdx.x >> 5 & 3) * 16 * C::kPanelBytes;
-    constexpr int kChunkOf = C::kPanelBytes / 16; // 16-byte chunks of a staging row
-    const auto swizzled = [&](int row, int chunk) {
-        return staging + row * C::kPanelBytes +
-               ((C::kPanelBytes == 128 ? chunk ^ (row & 7) : chunk ^ ((row >> 1) & 3)) << 4);
-    };
-    const auto value = [&](int chunk, int group, int i, float(&v)[4]) {
-        v[0] = o[chunk][8 * group + 2 * i], v[2] = o[chunk][8 * group + 2 * i + 1];
-        v[1] = o[chunk][8 * group + 4 + 2 * i], v[3] = o[chunk][8 * group + 4 + 2 * i + 1];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) v[k] *= factor[i];
-    };
-    const auto copy_out = [&](int pass) {
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < kChunkOf / 2; ++i) {
-            const int index = lane + 32 * i, local = index / kChunkOf, chunk = index % kChunkOf;
-            const int row = 64 * consumer + (threadIdx.x >> 5 & 3) * 16 + local;
-            const int token = row_token(p, row), head = row - token * p.group;
-            if (token < p.tile_tokens && work.first_token + token < work.tokens) {
-                const int64_t at = outer * p.out_batch_stride +
-                                   (work.row + work.first_token + token) * p.out_token_stride +
-                                   (work.kv_head * p.group + head) * p.out_head_stride;
-                uint8_t *to = static_cast<uint8_t *>(p.out) + at * element_bytes + pass * out_row_bytes + chunk * 16;
-                *reinterpret_cast<uint4 *>(to) = load_shared_16(swizzled(local, chunk));
-            }
-        }
-        __syncwarp();
-    };
-    if (fp8) {
+    if (p.out_dtype >= QF_PREFILL_E4M3) {
+        apply_output_scale(p, work, o, factor);
 #pragma unroll
         for (int chunk = 0; chunk < Chunks; ++chunk) {
 #pragma unroll
@@ -114,35 +142,28 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
                 for (int i = 0; i < 2; ++i) {
                     float v[4];
                     value(chunk, group, i, v);
-#pragma unroll
-                    for (int k = 0; k < 4; ++k) {
-                        v[k] = apply_out_scale(round_via(v[k], p.via), out_scale, reciprocal, p.out_mode);
-                    }
-                    asm volatile("st.shared.b32 [%0], %1;" ::"r"(swizzled(lane / 4 + 8 * i, group) + 4 * t),
-                                 "r"(f32x4_to_fp8x4(v, p.out_dtype))
-                                 : "memory");
+                    const uint32_t to = staging_chunk<C>(rows, lane / 4 + 8 * i, group) + 4 * t;
+                    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(f32x4_to_fp8x4(v, p.out_dtype)) : "memory");
                 }
             }
-            copy_out(chunk);
+            copy_out<C>(p, work, consumer, rows, 1, chunk * C::kPanelBytes);
         }
-    } else {
+        return;
+    }
 #pragma unroll
-        for (int pass = 0; pass < 2 * Chunks; ++pass) {
+    for (int pass = 0; pass < 2 * Chunks; ++pass) {
 #pragma unroll
-            for (int group = 0; group < kGroups / 2; ++group) {
+        for (int group = 0; group < kGroups / 2; ++group) {
 #pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                    float v[4];
-                    value(pass / 2, pass % 2 * (kGroups / 2) + group, i, v);
-                    const uint2 words = f32x4_to_16x4(v, p.out_dtype);
-                    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(
-                                     swizzled(lane / 4 + 8 * i, 2 * group + t / 2) + 8 * (t & 1)),
-                                 "r"(words.x), "r"(words.y)
-                                 : "memory");
-                }
+            for (int i = 0; i < 2; ++i) {
+                float v[4];
+                value(pass / 2, pass % 2 * (kGroups / 2) + group, i, v);
+                const uint2 words = f32x4_to_16x4(v, p.out_dtype);
+                const uint32_t to = staging_chunk<C>(rows, lane / 4 + 8 * i, 2 * group + t / 2) + 8 * (t & 1);
+                asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(words.x), "r"(words.y) : "memory");
             }
-            copy_out(pass);
         }
+        copy_out<C>(p, work, consumer, rows, 2, pass * C::kPanelBytes);
     }
 }
 

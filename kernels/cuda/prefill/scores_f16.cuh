@@ -18,12 +18,16 @@ namespace qfuse::prefill {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 constexpr float kOffset = 8.0f;
-// "No key yet": finite in f16 too, so that differences stay numbers; no score below it counts.
-constexpr float kNoReference = -60000.0f;
-
+// The larger one, or NaN if one is NaN: a row that sees a NaN becomes NaN whole.
 __device__ __forceinline__ uint32_t f16x2_max(uint32_t a, uint32_t b) {
     uint32_t result;
-    asm("max.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+    return result;
+}
+
+__device__ __forceinline__ float f32_max(float a, float b) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
     return result;
 }
 
@@ -38,6 +42,27 @@ __device__ __forceinline__ uint32_t f16x2_exp2(uint32_t a) {
     uint32_t result;
     asm volatile("ex2.approx.f16x2 %0, %1;" : "=r"(result) : "r"(a));
     return result;
+}
+
+__device__ __forceinline__ uint32_t f16x2_add(uint32_t a, uint32_t b) {
+    uint32_t result;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+    return result;
+}
+
+// 2^x without the special-function unit, x at most 15: the nearest integer by adding 1536, a polynomial of degree 2 on
+// [-0.5, 0.5] (0.23 % at most, without bias), the exponent by an integer addition. Below -14 it is 2^-14, which e4m3
+// rounds to zero; NaN is not kept (the maximum keeps it).
+__device__ __forceinline__ uint32_t f16x2_exp2_polynomial(uint32_t x) {
+    uint32_t clamped;
+    asm("max.f16x2 %0, %1, %2;" : "=r"(clamped) : "r"(x), "r"(0xCB00CB00u));
+    const uint32_t shifted = f16x2_add(clamped, 0x66006600u);
+    const uint32_t integer = f16x2_add(shifted, 0xE600E600u);
+    const uint32_t fraction = f16x2_add(clamped, integer ^ 0x80008000u);
+    const uint32_t slope = f16x2_fma(fraction, 0x33A833A8u, 0x399F399Fu);
+    const uint32_t power = f16x2_fma(slope, fraction, 0x3C003C00u);
+    // The low ten bits of `shifted` are 512 + n; n goes to the exponent's place, 512 falls out of it.
+    return shifted * 1024u + (power - 0x01980000u);
 }
 
 __device__ __forceinline__ float exp2_in_place(float x) {
@@ -66,11 +91,14 @@ __device__ __forceinline__ uint32_t shift_left(uint32_t x, uint32_t by) {
 // The scores of a tile: two rows a thread, as wgmma.cuh lays accumulators out.
 template <class C>
 struct HalfScores {
+    static constexpr bool kBoundsQuery = true;
+    // "No key yet": finite in f16 too, so that differences stay numbers; no score below it counts.
+    static constexpr float kNone = -60000.0f;
     static constexpr int kWords = C::kKeys / 4;
     uint32_t s[kWords];
     uint32_t multiplier[2]; // by row, in both halves: score in octaves = S * multiplier
 
-    __device__ __forceinline__ void set_multiplier(int row, float x) {
+    __device__ __forceinline__ void set_multiplier(int row, float x, float) {
         x = fminf(fmaxf(x, 6e-8f), 65504.0f); // not zero, since S may be infinite
         multiplier[row] = f32_to_f16x2(x, x);
     }
@@ -81,6 +109,7 @@ struct HalfScores {
     __device__ __forceinline__ void multiply(uint64_t q, uint64_t k) {
         wgmma_e4m3<Accumulate>(s, q, k);
     }
+    __device__ __forceinline__ void finish() {}
     // Hides the keys from `end` on, by row, counted from the thread's first column.
     __device__ __forceinline__ void mask_from(const int (&end)[2]) {
 #pragma unroll
@@ -110,8 +139,8 @@ struct HalfScores {
         uint32_t both = f16x2_max(__byte_perm(low, high, 0x5410), __byte_perm(low, high, 0x7632));
         both = f16x2_max(both, __shfl_xor_sync(~0u, both, 1));
         both = f16x2_max(both, __shfl_xor_sync(~0u, both, 2));
-        const float raised[2] = {fmaxf(reference[0], ceilf(f16_low_to_f32(both) * f16_low_to_f32(multiplier[0]))),
-                                 fmaxf(reference[1], ceilf(f16_high_to_f32(both) * f16_low_to_f32(multiplier[1])))};
+        const float raised[2] = {f32_max(reference[0], ceilf(f16_low_to_f32(both) * f16_low_to_f32(multiplier[0]))),
+                                 f32_max(reference[1], ceilf(f16_high_to_f32(both) * f16_low_to_f32(multiplier[1])))};
         uint32_t shift[2];
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
@@ -121,7 +150,13 @@ struct HalfScores {
             shift[row] = f32_to_f16x2(x, x);
         }
 #pragma unroll
-        for (int i = 0; i < kWords; ++i) s[i] = f16x2_exp2(f16x2_fma(s[i], multiplier[i & 1], shift[i & 1]));
+        for (int i = 0; i < kWords; ++i) {
+            const uint32_t x = f16x2_fma(s[i], multiplier[i & 1], shift[i & 1]);
+            // The same share of both rows, spread evenly.
+            constexpr int kPeriod = C::kPolynomialPeriod;
+            const bool polynomial = kPeriod > 0 && i / 2 % max(kPeriod, 1) == (i & 1 ? kPeriod / 2 : 0);
+            s[i] = polynomial ? f16x2_exp2_polynomial(x) : f16x2_exp2(x);
+        }
     }
     // The exponentials as operand A of P V: four registers for every 32 keys.
     __device__ __forceinline__ void pack(uint32_t (&p)[C::kKeys / 8]) const {

@@ -37,10 +37,12 @@ struct Config {
     static constexpr int kValueStages = qf_prefill_value_stages(HeadDim);
     static constexpr int kTransposedStages = qf_prefill_transposed_stages(HeadDim);
     static constexpr int kTransposers = 3; // warps
+    // One of so many exponentials is a polynomial: at head dim 64 the special-function unit is what limits.
+    static constexpr int kPolynomialPeriod = HeadDim == 64 ? 4 : 0;
     static constexpr Swizzle kSwizzle = kPanelBytes == 128 ? Swizzle::k128Bytes : Swizzle::k64Bytes;
     // Registers a thread after setmaxnreg. The pool is what the launch got: threads times the compiler's limit.
-    static constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : 240;
-    static constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 24;
+    static constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : 232;
+    static constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 40;
     static constexpr int kLaunchRegisters = 65536 / kThreads / 8 * 8;
     static_assert(kConsumers * kConsumerRegisters + kProducerRegisters <= (kConsumers + 1) * kLaunchRegisters,
                   "setmaxnreg would wait for ever");

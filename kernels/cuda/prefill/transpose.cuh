@@ -77,38 +77,38 @@ __device__ __forceinline__ void permute_and_store(const uint32_t (&r)[4], uint32
     store_matrices(to, words);
 }
 
-// `Count` blocks of one column, key groups first, first + step, ...
-template <class C, bool Tail, int Count>
-__device__ __forceinline__ void transpose_blocks(uint32_t from, uint32_t to, int first, int step, int column,
-                                                 int keys) {
-    uint32_t r[Count][4];
-#pragma unroll
-    for (int i = 0; i < Count; ++i) load_transposed(r[i], source_of<C>(from, first + i * step, column));
-#pragma unroll
-    for (int i = 0; i < Count; ++i) {
-        const int group = first + i * step;
-        permute_and_store<Tail>(r[i], target_of<C>(to, group, column), keys - 16 * group);
-    }
+// Two blocks at a time, so that loads overlap. A block is a key group and a column; `second` false leaves it out.
+template <class C, bool Tail>
+__device__ __forceinline__ void transpose_pair(uint32_t from, uint32_t to, int keys, const int (&group)[2],
+                                               const int (&column)[2], bool second) {
+    uint32_t r[2][4];
+    load_transposed(r[0], source_of<C>(from, group[0], column[0]));
+    if (second) load_transposed(r[1], source_of<C>(from, group[1], column[1]));
+    permute_and_store<Tail>(r[0], target_of<C>(to, group[0], column[0]), keys - 16 * group[0]);
+    if (second) permute_and_store<Tail>(r[1], target_of<C>(to, group[1], column[1]), keys - 16 * group[1]);
 }
 
-// One warp's part of a tile. Columns are dealt whole where there are enough; those that are left over are shared out
-// by key groups. Keys at and past `keys` become zero, whatever the bytes are.
+// One warp's part of a tile. Columns are dealt whole where there are enough; the blocks of those that are left over
+// are dealt in turn. Keys at and past `keys` become zero, whatever the bytes are.
 template <class C, bool Tail>
 __device__ __forceinline__ void transpose_tile(uint32_t from, uint32_t to, int warp, int keys) {
     constexpr int kColumns = C::kHeadDim / 32, kGroups = C::kKeys / 16, kOwn = kColumns / C::kTransposers;
-#pragma unroll
+    constexpr int kShared = kColumns - kOwn * C::kTransposers, kBlocks = kShared * kGroups;
+    constexpr int kDivisor = kShared > 0 ? kShared : 1;
+#pragma unroll 1 // unrolled, its addresses would be kept in registers that there are not
     for (int own = 0; own < kOwn; ++own) {
-#pragma unroll
+        const int column = own * C::kTransposers + warp;
+#pragma unroll(kOwn > 1 ? 1 : kGroups / 2)
         for (int group = 0; group < kGroups; group += 2) {
-            transpose_blocks<C, Tail, 2>(from, to, group, 1, own * C::kTransposers + warp, keys);
+            transpose_pair<C, Tail>(from, to, keys, {group, group + 1}, {column, column}, true);
         }
     }
-#pragma unroll
-    for (int column = kOwn * C::kTransposers; column < kColumns; ++column) {
-#pragma unroll
-        for (int i = 0; i < kGroups; i += C::kTransposers) {
-            if (i + warp < kGroups) transpose_blocks<C, Tail, 1>(from, to, i + warp, 1, column, keys);
-        }
+#pragma unroll 1
+    for (int first = warp; first < kBlocks; first += 2 * C::kTransposers) {
+        const int second = first + C::kTransposers;
+        transpose_pair<C, Tail>(from, to, keys, {first / kDivisor, second / kDivisor},
+                                {kOwn * C::kTransposers + first % kDivisor, kOwn * C::kTransposers + second % kDivisor},
+                                second < kBlocks);
     }
 }
 

@@ -90,6 +90,77 @@ inline void test_shapes() {
     test(large);
 }
 
+// The other head dims, and scores in f32, over what differs between variants.
+inline void test_variants() {
+    for (int dim : {64, 128, 256}) {
+        for (int f32 : {0, 1}) {
+            if (dim == 128 && f32 == 0) continue;
+            const std::string variant = "d" + std::to_string(dim) + (f32 ? " f32" : " f16");
+            Case base;
+            base.head_dim = dim, base.f32_scores = f32 != 0, base.row_step = 5;
+            for (int mask = 0; mask < 3; ++mask) {
+                for (int tokens : {1, 130, 300, 513}) {
+                    Case c = base;
+                    c.queries = {tokens, tokens}, c.lengths = {tokens, tokens + 290}, c.causal = mask > 0;
+                    c.bottom_right = mask != 2, c.head_scales = true, c.group = tokens == 300 ? 1 : 4;
+                    c.name = variant + " " + mask_name(c) + " tokens " + std::to_string(tokens);
+                    test(c);
+                }
+            }
+            for (int page : {16, 64, 128}) {
+                Case c = base;
+                c.page_size = page, c.head_major = page == 64, c.packed = true, c.lead = 1, c.trail = 9;
+                c.queries = {130, 1, 0, 257, 90}, c.lengths = {130, 300, 40, 257, 1001};
+                c.name = variant + " paged " + std::to_string(page);
+                test(c);
+            }
+            for (int out : {QF_PREFILL_BF16, QF_PREFILL_F16, QF_PREFILL_E5M2}) {
+                Case c = base;
+                c.out_dtype = out, c.queries = {200}, c.lse = true, c.q_head_major = true, c.sinks = true;
+                c.name = variant + " out " + dtype_name(out);
+                test(c);
+            }
+            for (int left : {0, 100, 300}) {
+                Case c = base;
+                c.causal = false, c.window_left = left, c.window_right = 20, c.queries = {300}, c.lengths = {400};
+                c.name = variant + " window " + std::to_string(left);
+                test(c);
+            }
+            for (int via : {QF_PREFILL_BF16, QF_PREFILL_F16}) {
+                Case c = base;
+                c.via = via, c.queries = {100};
+                c.name = variant + " via " + dtype_name(via);
+                test(c);
+            }
+            for (Fill values : {Fill::kOnes, Fill::kMean}) {
+                Case c = base;
+                c.out_dtype = QF_PREFILL_F16, c.kv_heads = 1, c.group = 1, c.queries = {64}, c.lengths = {32768};
+                c.values = values, c.row_step = 17, c.tolerance = 0.01;
+                c.name = variant + (values == Fill::kOnes ? " bias V 1" : " bias V mean 0.25");
+                test(c);
+            }
+            for (Fill keys : {Fill::kEqual, Fill::kRising, Fill::kOutliers}) {
+                Case c = base;
+                c.keys = keys, c.queries = {100, 100}, c.lengths = {1500, 100};
+                if (keys == Fill::kEqual) c.out_scale = 0.00531f;
+                c.name = variant + (keys == Fill::kEqual ? " equal" : keys == Fill::kRising ? " rising" : " outliers");
+                test(c);
+            }
+        }
+    }
+    for (float cap : {0.5f, 2.0f, 30.0f}) {
+        for (int dim : {64, 128, 256}) {
+            Case c;
+            c.head_dim = dim, c.softcap = cap, c.queries = {200}, c.lengths = {300}, c.sinks = cap == 2.0f;
+            c.row_step = 3, c.lse = true;
+            char name[64];
+            std::snprintf(name, sizeof name, "soft cap %g d%d", cap, dim);
+            c.name = name;
+            test(c);
+        }
+    }
+}
+
 inline void test_attributes() {
     for (int left : {0, 1, 63, 64, 127, 128, 200, 5000}) {
         for (int right : {-1, 0, 5, 130}) {

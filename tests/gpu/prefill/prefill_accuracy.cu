@@ -19,6 +19,7 @@ int main(int argc, char **argv) {
     std::printf("%s, %d multiprocessors\n", properties.name, properties.multiProcessorCount);
     test_shapes();
     test_attributes();
+    test_variants();
     test_numerics();
     std::printf("%d passed, %d failed\n", g_passed, g_failed);
     return g_failed == 0 ? 0 : 1;
