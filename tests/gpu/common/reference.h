@@ -78,6 +78,7 @@ inline uint16_t encode_16(double x, int dtype) {
     const double magnitude = std::fabs(x);
     if (std::isnan(x)) return 0x7E00;
     if (magnitude >= 65520.0) return sign | 0x7C00;
+    if (magnitude == 0.0) return sign;
     int exponent;
     std::frexp(magnitude, &exponent);
     const int ulp = std::max(exponent - 1, -14) - 10;
