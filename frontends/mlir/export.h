@@ -40,6 +40,6 @@ MlirOperation qf_mlir_make_operation(qf_mlir_export *export, qf_node node, const
                                      const MlirType *types, MlirLocation location, MlirOperation place);
 
 /* inline.c: the body of the callee in place of the call. */
-qf_status qf_mlir_inline_call(qf_context *context, MlirOperation callee, MlirOperation call);
+qf_status qf_mlir_inline_call(const qf_mlir_import_state *import, MlirOperation callee, MlirOperation call);
 
 #endif

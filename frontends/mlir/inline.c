@@ -4,87 +4,68 @@
 #include "frontends/mlir/build.h"
 #include "frontends/mlir/export.h"
 
-/* From values of the callee to values of the caller. */
-typedef struct value_map {
-    qf_context *context;
-    MlirValue *from, *to; /* from 1 */
-    uint32_t count, from_capacity, to_capacity;
-    qf_index index;
-} value_map;
-
-static bool same_value(const void *owner, uint32_t id, const void *key) {
-    return ((const value_map *)owner)->from[id].ptr == key;
+static void append_part(MlirStringRef part, void *user) {
+    qf_buffer_append(user, part.data, part.length);
 }
 
-static uint64_t value_hash(MlirValue value) {
-    return qf_hash_mix(0x3a9, (uint64_t)(uintptr_t)value.ptr);
+static void print_attribute(qf_buffer *text, MlirOperation operation, const char *name) {
+    MlirAttribute attribute = qf_mlir_attribute(operation, name);
+    if (!mlirAttributeIsNull(attribute)) mlirAttributePrint(attribute, append_part, text);
 }
 
-static bool map_value(value_map *map, MlirValue from, MlirValue to) {
-    uint32_t id = map->count + 1;
-    if (!QF_GROW(map->context, map->from, map->from_capacity, (uint64_t)id + 1) ||
-        !QF_GROW(map->context, map->to, map->to_capacity, (uint64_t)id + 1))
-        return false;
-    map->from[id] = from;
-    map->to[id] = to;
-    map->count = id;
-    return qf_index_add(map->context, &map->index, value_hash(from), id);
-}
-
-static MlirValue mapped(const value_map *map, MlirValue value) {
-    uint32_t id = qf_index_find(&map->index, value_hash(value), same_value, map, value.ptr);
-    return id ? map->to[id] : value;
-}
-
-/* Operands of the clone, those of its regions too, that are the callee's. */
-static bool remap(value_map *map, MlirOperation operation, uint32_t depth) {
-    if (depth > QF_MLIR_MAX_DEPTH) return false;
-    for (intptr_t i = 0; i < mlirOperationGetNumOperands(operation); i++) {
-        MlirValue old = mlirOperationGetOperand(operation, i), now = mapped(map, old);
-        if (old.ptr != now.ptr) mlirOperationSetOperand(operation, i, now);
+/* Functions that the callee may call, without their bodies. */
+static void declare_others(qf_buffer *text, const qf_mlir_import_state *import, MlirOperation callee) {
+    for (uint32_t i = 1; i < import->symbol_count; i++) {
+        MlirOperation other = import->symbols[i];
+        MlirStringRef kind = mlirIdentifierStr(mlirOperationGetName(other));
+        if (other.ptr == callee.ptr || !qf_text_is(qf_mlir_text_of(kind), "func.func")) continue;
+        qf_buffer_text(text, QF_TEXT("\n\"func.func\"() <{function_type = "));
+        print_attribute(text, other, "function_type");
+        qf_buffer_text(text, QF_TEXT(", sym_name = "));
+        print_attribute(text, other, "sym_name");
+        qf_buffer_text(text, QF_TEXT(", sym_visibility = \"private\"}> ({\n}) : () -> ()"));
     }
-    bool good = true;
-    for (intptr_t r = 0; r < mlirOperationGetNumRegions(operation); r++) {
-        MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(operation, r));
-        for (; !mlirBlockIsNull(block); block = mlirBlockGetNextInRegion(block)) {
-            MlirOperation inner = mlirBlockGetFirstOperation(block);
-            for (; good && !mlirOperationIsNull(inner); inner = mlirOperationGetNextInBlock(inner))
-                good = remap(map, inner, depth + 1);
-        }
-    }
-    return good;
 }
 
-static bool clone_body(value_map *map, MlirBlock body, MlirOperation call) {
-    MlirBlock into = mlirOperationGetBlock(call);
-    for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
-        if (!map_value(map, mlirBlockGetArgument(body, i), mlirOperationGetOperand(call, i))) return false;
-    MlirOperation operation = mlirBlockGetFirstOperation(body);
-    for (; !mlirOperationIsNull(operation); operation = mlirOperationGetNextInBlock(operation)) {
-        if (mlirOperationIsNull(mlirOperationGetNextInBlock(operation))) { /* the terminator */
-            for (intptr_t i = 0; i < mlirOperationGetNumResults(call); i++)
-                mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(call, i),
-                                              mapped(map, mlirOperationGetOperand(operation, i)));
-            return true;
-        }
-        MlirOperation clone = mlirOperationClone(operation);
-        mlirBlockInsertOwnedOperationBefore(into, call, clone);
-        if (!remap(map, clone, 0)) return false;
-        for (intptr_t i = 0; i < mlirOperationGetNumResults(clone); i++)
-            if (!map_value(map, mlirOperationGetResult(operation, i), mlirOperationGetResult(clone, i))) return false;
-    }
-    return false;
+/* A module whose first operation is the function. Through text, locations included: MLIR 19 loses the properties of
+ * unregistered operations when it clones them. Null after a failure. */
+static MlirModule copy_function(const qf_mlir_import_state *import, MlirOperation function) {
+    qf_buffer text = {.context = import->context};
+    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+    mlirOpPrintingFlagsPrintGenericOpForm(flags);
+    mlirOpPrintingFlagsEnableDebugInfo(flags, true, false);
+    mlirOperationPrintWithFlags(function, flags, append_part, &text);
+    mlirOpPrintingFlagsDestroy(flags);
+    declare_others(&text, import, function);
+    MlirModule copy = {NULL};
+    MlirStringRef source = {text.data, text.size};
+    if (!text.failed) copy = mlirModuleCreateParse(mlirOperationGetContext(function), source);
+    qf_buffer_destroy(&text);
+    return copy;
 }
 
 /* The import has checked the callee: one block, as many arguments and results as the call. */
-qf_status qf_mlir_inline_call(qf_context *context, MlirOperation callee, MlirOperation call) {
-    value_map map = {.context = context};
-    MlirBlock body = qf_mlir_only_block(callee, 0);
-    bool good = !mlirBlockIsNull(body) && clone_body(&map, body, call);
-    if (good) mlirOperationDestroy(call);
-    qf_index_destroy(context, &map.index);
-    QF_FREE_ITEMS(context, map.from, map.from_capacity);
-    QF_FREE_ITEMS(context, map.to, map.to_capacity);
-    if (good) return QF_OK;
-    return qf_context_status(context) != QF_OK ? qf_context_status(context) : qf_record(context, QF_ERROR_INTERNAL);
+static void move_body(MlirBlock body, MlirOperation call) {
+    MlirBlock into = mlirOperationGetBlock(call);
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
+        mlirValueReplaceAllUsesOfWith(mlirBlockGetArgument(body, i), mlirOperationGetOperand(call, i));
+    MlirOperation operation = mlirBlockGetFirstOperation(body), next = mlirOperationGetNextInBlock(operation);
+    for (; !mlirOperationIsNull(next); operation = next, next = mlirOperationGetNextInBlock(operation)) {
+        mlirOperationRemoveFromParent(operation);
+        mlirBlockInsertOwnedOperationBefore(into, call, operation);
+    }
+    for (intptr_t i = 0; i < mlirOperationGetNumResults(call); i++) /* `operation` is the terminator */
+        mlirValueReplaceAllUsesOfWith(mlirOperationGetResult(call, i), mlirOperationGetOperand(operation, i));
+    mlirOperationDestroy(call);
+}
+
+qf_status qf_mlir_inline_call(const qf_mlir_import_state *import, MlirOperation callee, MlirOperation call) {
+    MlirModule copy = copy_function(import, callee);
+    if (mlirModuleIsNull(copy)) {
+        qf_status recorded = qf_context_status(import->context);
+        return recorded != QF_OK ? recorded : qf_record(import->context, QF_ERROR_INTERNAL);
+    }
+    move_body(qf_mlir_only_block(mlirBlockGetFirstOperation(mlirModuleGetBody(copy)), 0), call);
+    mlirModuleDestroy(copy);
+    return QF_OK;
 }

@@ -36,15 +36,19 @@ static bool next_quoted(const char **at, qf_text *out) {
 
 /* loc("file":3:4), loc("name"("file":3:4)), loc(callsite("name" at ...)), loc(fused["a", "b"]): the first file with
  * line and column, and the first name that is no file. */
-static void read_place(const char *printed, char *out, size_t size) {
+static void read_place(const char *printed, const char *otherwise, char *out, size_t size) {
     char place[512] = "", name[256] = "";
     qf_text quoted;
     for (const char *at = printed; next_quoted(&at, &quoted);) {
         size_t digits = *at == ':' ? strspn(at + 1, "0123456789:") : 0;
-        if (digits && !*place)
-            (void)snprintf(place, sizeof place, "%.*s:%.*s", (int)(quoted.size < 400 ? quoted.size : 400), quoted.data,
-                           (int)(digits < 40 ? digits : 40), at + 1);
-        else if (!digits && !*name)
+        if (digits && !*place) {
+            bool unnamed = qf_text_is(quoted, "-"); /* text that was parsed without a name */
+            (void)snprintf(place, sizeof place, "%.*s:%.*s",
+                           (int)(unnamed             ? 400
+                                 : quoted.size < 400 ? quoted.size
+                                                     : 400),
+                           unnamed ? otherwise : quoted.data, (int)(digits < 40 ? digits : 40), at + 1);
+        } else if (!digits && !*name)
             (void)snprintf(name, sizeof name, "%.*s", (int)(quoted.size < 250 ? quoted.size : 250), quoted.data);
     }
     (void)snprintf(out, size, "%s%s%s", place, *place && *name ? " " : "", name);
@@ -77,7 +81,7 @@ bool qf_mlir_locate(qf_mlir_import_state *import, MlirOperation operation, const
     char place[800], text[1024];
     MlirLocation location = mlirOperationGetLocation(operation);
     mlirLocationPrint(location, append_part, &printed);
-    read_place(printed.data, place, sizeof place);
+    read_place(printed.data, import->options.name, place, sizeof place);
     (void)snprintf(text, sizeof text, "%s (%.160s)", *place ? place : import->options.name, name);
     qf_string interned = qf_intern_c(import->context, text);
     if (!interned.id || !remember(import, interned, location)) return false;

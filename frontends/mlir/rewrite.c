@@ -73,7 +73,7 @@ static qf_status inline_call(rewriter *r, MlirOperation call) {
     if (!name.size) name = qf_mlir_symbol_name(call, "decomposition");
     MlirOperation callee = qf_mlir_symbol(r->import, name);
     return mlirOperationIsNull(callee) ? qf_record(r->context, QF_ERROR_INTERNAL)
-                                       : qf_mlir_inline_call(r->context, callee, call);
+                                       : qf_mlir_inline_call(r->import, callee, call);
 }
 
 /* *out_again: a call was inlined, so that the function is another one now. */

@@ -20,12 +20,14 @@ static const char usage[] =
     "prints\n"
     "a function of it as QFuse text, which `qfuse` reads. FILE \"-\" is standard input.\n"
     "  --function=NAME    the function to read; without it main, else the first public one\n"
+    "  --max-nodes=N      refuse functions of more operations, those of calls counted each time (default 4 million)\n"
     "  --fuse             run passes and print the rewritten module as generic MLIR instead\n"
     "  --passes=TEXT      with --fuse: as for `qfuse opt`\n"
     "  --numerics=CLASS   with --fuse: exact, rounding, quantising, relaxed\n"
     "  --target=NAME      with --fuse\n"
     "  --remarks          with --fuse: say for each attention by which rule it was fused, or why not\n"
-    "  --locations        with --fuse: print locations\n";
+    "  --locations        with --fuse: print locations\n"
+    "  --bytecode         print MLIR bytecode: with --fuse the rewritten module, else the module as it was read\n";
 
 static bool take(const char *argument, const char *name, const char **out) {
     size_t size = strlen(name);
@@ -34,11 +36,20 @@ static bool take(const char *argument, const char *name, const char **out) {
     return true;
 }
 
+static bool take_number(const char *argument, const char *name, unsigned long long *out) {
+    const char *text;
+    char *end = NULL;
+    if (!take(argument, name, &text)) return false;
+    *out = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end;
+}
+
 static bool read_options(program_options *options, int count, char **arguments) {
     for (int i = 1; i < count; i++) {
         const char *argument = arguments[i];
         if (take(argument, "--function", &options->function) || take(argument, "--passes", &options->passes) ||
-            take(argument, "--numerics", &options->numerics) || take(argument, "--target", &options->target))
+            take(argument, "--numerics", &options->numerics) || take(argument, "--target", &options->target) ||
+            take_number(argument, "--max-nodes", &options->max_nodes))
             continue;
         if (strcmp(argument, "--fuse") == 0)
             options->fuse = true;
@@ -46,6 +57,8 @@ static bool read_options(program_options *options, int count, char **arguments) 
             options->remarks = true;
         else if (strcmp(argument, "--locations") == 0)
             options->locations = true;
+        else if (strcmp(argument, "--bytecode") == 0)
+            options->bytecode = true;
         else if ((argument[0] != '-' || !argument[1]) && !options->path)
             options->path = argument;
         else {

@@ -11,7 +11,8 @@
 
 typedef struct program_options {
     const char *path, *function, *passes, *numerics, *target;
-    bool fuse, remarks, locations;
+    unsigned long long max_nodes; /* 0: the default */
+    bool fuse, remarks, locations, bytecode;
 } program_options;
 
 /* A context that allows unregistered dialects, with those that come with LLVM. */

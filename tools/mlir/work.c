@@ -20,10 +20,12 @@ typedef struct work {
     FILE *messages;
     const char *data;
     size_t size;
-    bool failed; /* one error is enough */
+    bool failed;  /* one error is enough */
+    bool several; /* operations without a module around them */
 } work;
 
 /* --- the file --- */
+/* With a NUL behind it, which MLIR's lexer reads. */
 static char *read_all(FILE *file, size_t *out_size) {
     size_t size = 0, capacity = (size_t)1 << 20;
     char *data = malloc(capacity);
@@ -36,6 +38,7 @@ static char *read_all(FILE *file, size_t *out_size) {
         if (!grown) free(data);
         data = grown;
     }
+    if (data) data[size] = '\0'; /* the last round left room */
     *out_size = size;
     return data;
 }
@@ -79,7 +82,10 @@ static void print_place(work *state, MlirLocation location) {
     text printed = {{0}, 0};
     mlirLocationPrint(location, append, &printed);
     const char *open = strchr(printed.data, '"'), *close = open ? strchr(open + 1, '"') : NULL;
-    if (close)
+    if (close && strncmp(open, "\"-\"", 3) == 0)
+        (void)fprintf(state->messages, "%s%.*s: ", state->options->path, (int)strspn(close + 1, ":0123456789"),
+                      close + 1);
+    else if (close)
         (void)fprintf(state->messages, "%.*s%.*s: ", (int)(close - open - 1), open + 1,
                       (int)strspn(close + 1, ":0123456789"), close + 1);
     else
@@ -111,8 +117,12 @@ static MlirLogicalResult on_diagnostic(MlirDiagnostic diagnostic, void *user) {
     MlirDiagnosticSeverity severity = mlirDiagnosticGetSeverity(diagnostic);
     bool error = severity == MlirDiagnosticError;
     if ((error && state->failed) || severity == MlirDiagnosticNote) return mlirLogicalResultSuccess();
-    state->failed |= error;
     mlirDiagnosticPrint(diagnostic, append, &message);
+    if (strstr(message.data, "must contain a single top-level operation")) {
+        state->several = true;
+        return mlirLogicalResultSuccess();
+    }
+    state->failed |= error;
     for (size_t i = 0; i < message.size; i++)
         if (message.data[i] == '\n') message.data[i] = ' ';
     (void)fprintf(state->messages, "%s: ", names[severity]);
@@ -138,6 +148,7 @@ static bool import(work *state, MlirModule module, FILE *out) {
     qf_mlir_import_options options = {.struct_size = sizeof options,
                                       .function = state->options->function,
                                       .name = state->options->path,
+                                      .max_nodes = state->options->max_nodes,
                                       .max_constant_bytes = MAX_CONSTANT};
     qf_context *context = NULL;
     qf_graph *graph = NULL;
@@ -157,7 +168,7 @@ static void write_part(MlirStringRef part, void *user) {
     (void)fwrite(part.data, 1, part.length, user);
 }
 
-static bool fuse(work *state, MlirModule module, FILE *out) {
+static bool fuse(work *state, MlirModule module) {
     qf_mlir_rewrite_options options = {.struct_size = sizeof options,
                                        .passes = state->options->passes,
                                        .numerics = state->options->numerics,
@@ -171,12 +182,27 @@ static bool fuse(work *state, MlirModule module, FILE *out) {
             (void)fprintf(state->messages, "error: %s: %s\n", state->options->path, qf_status_name(status));
         return false;
     }
+    return true;
+}
+
+/* The module in generic form, or as bytecode. */
+static bool print(const work *state, MlirOperation module, FILE *out) {
+    if (state->options->bytecode) {
+        mlirOperationWriteBytecode(module, write_part, out);
+        return !ferror(out);
+    }
     MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
     mlirOpPrintingFlagsPrintGenericOpForm(flags);
     if (state->options->locations) mlirOpPrintingFlagsEnableDebugInfo(flags, true, false);
-    mlirOperationPrintWithFlags(mlirModuleGetOperation(module), flags, write_part, out);
+    mlirOperationPrintWithFlags(module, flags, write_part, out);
     mlirOpPrintingFlagsDestroy(flags);
     return fputc('\n', out) == '\n' && !ferror(out);
+}
+
+static bool work_on(work *state, MlirModule module, FILE *out) {
+    if (!state->options->fuse && !state->options->bytecode) return import(state, module, out);
+    if (state->options->fuse && !fuse(state, module)) return false;
+    return print(state, mlirModuleGetOperation(module), out);
 }
 
 int program_work(const program_options *options, FILE *out, FILE *messages) {
@@ -189,9 +215,17 @@ int program_work(const program_options *options, FILE *out, FILE *messages) {
     MlirStringRef source = {data, state.size}, name = {options->path, strlen(options->path)};
     MlirOperation operation = mlirOperationCreateParse(context, source, name);
     MlirModule module = mlirOperationIsNull(operation) ? (MlirModule){NULL} : mlirModuleFromOperation(operation);
+    if (!mlirOperationIsNull(operation) && mlirModuleIsNull(module)) {
+        mlirOperationDestroy(operation);
+        state.several = true;
+    }
+    if (state.several) { /* without a module around them: MLIR puts them into one */
+        module = mlirModuleCreateParse(context, source);
+        operation = mlirModuleGetOperation(module);
+    }
     bool good = false;
     if (!mlirModuleIsNull(module))
-        good = options->fuse ? fuse(&state, module, out) : import(&state, module, out);
+        good = work_on(&state, module, out);
     else if (!state.failed)
         (void)fprintf(messages, "error: %s: expected a module (builtin.module)\n", options->path);
     if (!mlirOperationIsNull(operation)) mlirOperationDestroy(operation);
