@@ -3,7 +3,7 @@
 # Next: qfuse.pc.in, qfuseConfig.cmake.in.
 
 # Exported: exactly what a public header marks QF_API. Headers of the run-time half go to libqfuse_rt, the others to libqfuse.
-set(QF_RUNTIME_HEADERS export status dtype context ops dlpack tensor device plan runtime)
+set(QF_RUNTIME_HEADERS export status dtype context ops dlpack tensor device plan runtime emit)
 
 function(qf_export_map out)
   set(names "")

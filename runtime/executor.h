@@ -64,6 +64,8 @@ qf_status qf_executor_create_on(qf_context *context, const qf_plan *plan, const 
                                 const qf_device_interface *device, qf_executor **out_executor);
 /* --- prepare.c: everything that depends on sizes --- */
 qf_status qf_executor_prepare_all(qf_executor *executor);
+/* The value of a symbol that follows from earlier ones; false where it has none. */
+bool qf_executor_derive(const qf_executor *executor, const qf_plan_symbol_record *record, int64_t *out_value);
 /* --- memory.c: workspace, outputs, weights, overlap --- */
 qf_status qf_executor_place(qf_executor *executor);
 

@@ -59,7 +59,7 @@ static bool solve(const qf_executor *executor, const qf_plan_symbol_record *reco
     return true;
 }
 
-static bool derive(const qf_executor *executor, const qf_plan_symbol_record *record, int64_t *out_value) {
+bool qf_executor_derive(const qf_executor *executor, const qf_plan_symbol_record *record, int64_t *out_value) {
     int64_t a, b;
     if (!qf_plan_evaluate(executor->plan, record->a, executor->symbols, &a) ||
         !qf_plan_evaluate(executor->plan, record->b, executor->symbols, &b))
@@ -86,7 +86,7 @@ static qf_status find_symbol(qf_executor *executor, uint32_t index) {
         return check_facts(executor, index);
     }
     if (record->kind == QF_PLAN_BOUND ? solve(executor, record, &executor->symbols[index])
-                                      : derive(executor, record, &executor->symbols[index]))
+                                      : qf_executor_derive(executor, record, &executor->symbols[index]))
         return check_facts(executor, index);
     if (record->kind != QF_PLAN_BOUND)
         return qf_fail(executor->context, QF_ERROR_GUARD, NULL, "%s has no value for these sizes", name);

@@ -2,9 +2,11 @@
  * Does not own: the pipeline's debug output (pipeline.c), the forms (ir/text.h, qfuse/onnx.h, qfuse/codegen.h).
  * Next: pipeline.c. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <qfuse/codegen.h>
+#include <qfuse/emit.h>
 
 #include "ir/text.h"
 #include "patterns/rules.h"
@@ -30,6 +32,36 @@ static bool emit_plan(qf_tool *tool, const qf_graph *graph, bool binary, qf_buff
     return status == QF_OK;
 }
 
+/* Sizes of --dims; "" and what is no number were refused when the options were read. */
+static uint32_t read_sizes(const qf_tool *tool, char *names, size_t room, qf_emit_size *sizes, uint32_t most) {
+    uint32_t count = 0;
+    (void)snprintf(names, room, "%s", tool->options.dims ? tool->options.dims : "");
+    for (char *at = names; *at && count < most;) {
+        char *equals = strchr(at, '='), *end = at + strcspn(at, ",");
+        *equals = '\0';
+        sizes[count++] = (qf_emit_size){at, strtoll(equals + 1, NULL, 10)};
+        at = *end ? end + 1 : end;
+    }
+    return count;
+}
+
+static bool emit_c(qf_tool *tool, const qf_graph *graph, qf_buffer *out) {
+    char names[2048];
+    qf_emit_size sizes[64];
+    qf_compile_options options = {.struct_size = sizeof options,
+                                  .target = tool->options.target,
+                                  .pipeline = tool->options.passes ? tool->options.passes : "default",
+                                  .numerics = tool->options.numerics,
+                                  .rules = tool->rules_text};
+    qf_emit_options emission = {.struct_size = sizeof emission, .sizes = sizes};
+    qf_plan *plan = NULL;
+    emission.size_count = read_sizes(tool, names, sizeof names, sizes, QF_COUNT_OF(sizes));
+    bool done = qf_compile(graph, &options, &plan) == QF_OK &&
+                qf_plan_emit_c(tool->context, plan, &emission, append, out) == QF_OK;
+    qf_plan_destroy(plan);
+    return done;
+}
+
 static bool emit_onnx(qf_tool *tool, const qf_graph *graph, qf_buffer *out) {
     void *data = NULL;
     size_t size = 0;
@@ -51,6 +83,8 @@ static bool emit(qf_tool *tool, const qf_graph *graph) {
         made = emit_onnx(tool, graph, &out);
     else if (strcmp(form, "plan") == 0 || strcmp(form, "plan-binary") == 0)
         made = emit_plan(tool, graph, strcmp(form, "plan-binary") == 0, &out);
+    else if (strcmp(form, "c") == 0)
+        made = emit_c(tool, graph, &out);
     made = made && !out.failed;
     if (made && strcmp(form, "none") != 0)
         made = tool_write_file(tool, tool->options.output ? tool->options.output : "-", out.data ? out.data : "",
@@ -60,10 +94,10 @@ static bool emit(qf_tool *tool, const qf_graph *graph) {
 }
 
 static bool known_form(const char *form) {
-    static const char *const forms[] = {"text", "onnx", "dot", "plan", "plan-binary", "none"};
+    static const char *const forms[] = {"text", "onnx", "dot", "plan", "plan-binary", "c", "none"};
     for (size_t i = 0; i < QF_COUNT_OF(forms); i++)
         if (!form || strcmp(form, forms[i]) == 0) return true;
-    (void)fprintf(stderr, "error: --emit: expected text, onnx, dot, plan, plan-binary or none, found '%s'\n", form);
+    (void)fprintf(stderr, "error: --emit: expected text, onnx, dot, plan, plan-binary, c or none, found '%s'\n", form);
     return false;
 }
 
