@@ -98,6 +98,7 @@ inline qf_decode_params make_params(const qf_decode_problem &problem, const qf_d
     p.kv_heads = problem.kv_heads;
     p.group = problem.group;
     p.q_tokens = problem.q_tokens;
+    p.token_rows = problem.batch * problem.q_tokens;
     p.max_kv_len = static_cast<int32_t>(problem.max_kv_len);
     p.rows = problem.q_tokens * problem.group;
     p.group_magic = ((1 << 20) + problem.group - 1) / problem.group;

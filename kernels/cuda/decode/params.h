@@ -84,6 +84,8 @@ typedef struct qf_decode_params {
     int32_t group;             // query heads per KV head
     int32_t q_tokens;          // tokens of a sequence; with q_start the largest count
     int32_t page_shift;        // log2 of the page size
+    int32_t token_rows;        // rows of q and out. With q_start, sequences that do not lie within them, or that have
+                               // more than q_tokens tokens, are left alone
     int32_t max_kv_len;        // block table width * page size; longer seq_lens are clamped to it
     int32_t rows;              // q_tokens * group
     int32_t group_magic;       // ceil(2^20 / group): divides rows by group with a multiplication

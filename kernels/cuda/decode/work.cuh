@@ -46,16 +46,22 @@ __device__ __forceinline__ int token_of(const qf_decode_params &p, int row) {
     return static_cast<int>(static_cast<unsigned>(row) * static_cast<unsigned>(p.group_magic) >> 20);
 }
 
+// The query tokens of sequence b; none where q_start does not describe rows that this launch may touch.
+__device__ __forceinline__ void read_tokens(const qf_decode_params &p, int b, Sequence &s) {
+    s.first_token = static_cast<int64_t>(b) * p.q_tokens;
+    s.tokens = p.q_tokens;
+    if (p.q_start == nullptr) return;
+    const int begin = p.q_start[b], end = p.q_start[b + 1];
+    const bool taken = begin >= 0 && end >= begin && end <= p.token_rows && end - begin <= p.q_tokens;
+    s.first_token = begin;
+    s.tokens = taken ? end - begin : 0;
+}
+
 // Keys and first tile of sequence b, from device memory.
 __device__ __forceinline__ Sequence read_sequence(const qf_decode_params &p, int b) {
     Sequence s;
     s.length = min(max(p.seq_lens[b], 0), p.max_kv_len);
-    s.first_token = static_cast<int64_t>(b) * p.q_tokens;
-    s.tokens = p.q_tokens;
-    if (p.q_start != nullptr) {
-        s.first_token = p.q_start[b];
-        s.tokens = min(max(p.q_start[b + 1] - p.q_start[b], 0), p.q_tokens);
-    }
+    read_tokens(p, b, s);
     if (s.tokens == 0) s.length = 0;
     s.first_tile = p.window_left >= 0 ? max(s.length - s.tokens - p.window_left, 0) / kTile : 0;
     return s;
@@ -75,12 +81,7 @@ struct Sequences {
         Sequence s;
         s.length = length[b];
         s.first_tile = first_tile[b];
-        s.tokens = p.q_tokens;
-        s.first_token = static_cast<int64_t>(b) * p.q_tokens;
-        if (p.q_start != nullptr) {
-            s.first_token = p.q_start[b];
-            s.tokens = min(max(p.q_start[b + 1] - p.q_start[b], 0), p.q_tokens);
-        }
+        read_tokens(p, b, s);
         return s;
     }
 

@@ -90,6 +90,7 @@ typedef struct qf_prefill_params {
     int32_t kv_tokens;     // keys of a sequence; longer kv_lens are clamped to it
     int32_t page_size;     // tokens; 0: not paged
     int32_t tile_tokens;   // tokens of a tile: tile rows / group
+    int32_t least_tokens;  // of a packed batch, sequences with fewer tokens are left alone
     int32_t group_magic;   // ceil(2^16 / group): divides a tile's rows by group with a multiplication
     int32_t section_heads; // KV heads whose tiles are handed out together, so that their keys stay in L2
     int32_t out_dtype;     // enum qf_prefill_dtype

@@ -33,7 +33,10 @@ __device__ __forceinline__ void count_tiles(const qf_prefill_params &p, int *pre
     for (int first = 0; first < sequences; first += 32) {
         const int sequence = first + lane;
         int tiles = 0;
-        if (sequence < sequences) tiles = tiles_of(p, packed_last_row(p, sequence) - packed_first_row(p, sequence));
+        if (sequence < sequences) {
+            const int tokens = packed_last_row(p, sequence) - packed_first_row(p, sequence);
+            if (sequence >= p.batch || tokens >= p.least_tokens) tiles = tiles_of(p, tokens);
+        }
         int sum = tiles;
         for (int step = 1; step < 32; step *= 2) {
             const int other = __shfl_up_sync(~0u, sum, step);

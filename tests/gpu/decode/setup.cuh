@@ -180,6 +180,7 @@ inline Setup::Setup(const Case &the_case, uint8_t poison)
     p.k_scale = d_k_scale.data, p.v_scale = d_v_scale.data, p.out_scale = d_out_scale.data;
     p.k_scale_stride = p.v_scale_stride = p.out_scale_stride = c.head_scales ? 1 : 0;
     p.q_scale_head_stride = 1, p.q_scale_token_stride = q_heads;
+    p.token_rows = tokens;
     p.block_table = d_table.data, p.seq_lens = d_lengths.data, p.q_start = d_q_start.data;
     p.block_table_stride = table_width;
     p.partials = d_partials.data, p.tickets = d_tickets.data;
