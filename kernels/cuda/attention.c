@@ -3,19 +3,22 @@
  * attention_plain.cu), kernels with limits (decode.c, prefill.c). Next: attention.h. */
 #include "kernels/cuda/attention.h"
 
-#include "kernels/cpu/attention.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/attention_builders.h"
 
 _Static_assert(sizeof(qf_cuda_attention_params) <= 4096, "a parameter block of at most 4 KiB");
 
-/* The columns that the description for the CPU does not keep. */
-typedef struct columns {
-    uint32_t p_scale, out_scale, out_mode, out_compute, via;
-} columns;
-
-#define COLUMNS_OF(op)                                                                                                 \
-    { QF_IN(op, p_scale), QF_IN(op, out_scale), QF_ATTR(op, out_mode), QF_ATTR(op, out_compute), QF_ATTR(op, via) }
-static const columns dense_columns = COLUMNS_OF(attention), paged_columns = COLUMNS_OF(paged_attention);
+qf_cuda_attention_extras qf_cuda_attention_extras_of(const qf_kernel_step *step) {
+#define EXTRAS_OF(op)                                                                                                  \
+    {                                                                                                                  \
+        qf_cuda_operand(step, QF_IN(op, p_scale)), qf_cuda_operand(step, QF_IN(op, out_scale)),                        \
+            attributes[QF_ATTR(op, out_mode)].integer, (qf_dtype)attributes[QF_ATTR(op, out_compute)].integer,         \
+            (qf_dtype)attributes[QF_ATTR(op, via)].integer                                                             \
+    }
+    const qf_kernel_attribute *attributes = step->call.attributes;
+    if (step->call.op == QF_OP_paged_attention) return (qf_cuda_attention_extras)EXTRAS_OF(paged_attention);
+    return (qf_cuda_attention_extras)EXTRAS_OF(attention);
+#undef EXTRAS_OF
+}
 
 static bool is_real(qf_dtype dtype) {
     return dtype == QF_F64 || dtype == QF_F32 || dtype == QF_F16 || dtype == QF_BF16;
@@ -30,14 +33,15 @@ static bool is_scale(const qf_view *view) {
     return !view || is_real(view->dtype) || view->dtype == QF_F8E8M0FNU;
 }
 
-static qf_status check_dtypes(const qf_kernel_step *step, const qf_attention *at, const qf_view *p_scale,
-                              const qf_view *out_scale) {
+static qf_status check_dtypes(const qf_kernel_step *step, const qf_attention *at,
+                              const qf_cuda_attention_extras *extras) {
     const qf_view *operands[] = {at->q, at->k, at->v, &step->call.results[0]};
     for (uint32_t i = 0; i < QF_COUNT_OF(operands); i++)
         if (!is_operand(operands[i]->dtype))
             return qf_cuda_refuse(step, "%s: expected f64, f32, f16, bf16 or FP8 that holds values, found %s",
                                   qf_op_name(step->call.op), qf_dtype_name(operands[i]->dtype));
-    const qf_view *scales[] = {at->q_scale, at->k_scale, at->v_scale, p_scale, out_scale, at->bias, at->sinks};
+    const qf_view *scales[] = {at->q_scale,       at->k_scale, at->v_scale, extras->p_scale,
+                               extras->out_scale, at->bias,    at->sinks};
     for (uint32_t i = 0; i < QF_COUNT_OF(scales); i++)
         if (!is_scale(scales[i]))
             return qf_cuda_refuse(step, "%s: expected scales, bias and sinks of a floating-point type, found %s",
@@ -141,7 +145,8 @@ static void fill_attributes(const qf_attention *at, qf_cuda_attention_params *pa
     params->p_dtype = (int32_t)at->p_dtype;
 }
 
-static void fill_sizes(const qf_attention *at, int64_t tile_rows, qf_cuda_attention_params *params) {
+static void fill_sizes(const qf_attention *at, int64_t tile_rows, int64_t least_rows,
+                       qf_cuda_attention_params *params) {
     params->sequences = at->sequences;
     params->rows = at->rows;
     params->keys = (int32_t)at->keys;
@@ -157,40 +162,37 @@ static void fill_sizes(const qf_attention *at, int64_t tile_rows, qf_cuda_attent
     params->packed = at->packed;
     int64_t rows = at->packed && !at->q_start ? 1 : at->rows; /* of a sequence, or of a packed batch */
     params->tiles = (rows * params->group + tile_rows - 1) / tile_rows;
-    /* Every sequence of a packed batch, and the rows before and behind them, may begin a tile. */
-    if (at->q_start && params->tiles) params->tiles += at->sequences + 2;
+    /* Every sequence of a packed batch that is not left out, and the rows before and behind them, may begin a tile. */
+    int64_t sequences = least_rows > 0 && rows / least_rows < at->sequences ? rows / least_rows : at->sequences;
+    if (at->q_start && params->tiles) params->tiles += sequences + 2;
+    params->least_rows = at->q_start ? (int32_t)least_rows : 0;
     params->work = params->tiles * params->chunks * params->kv_heads * (at->q_start ? 1 : at->sequences);
 }
 
-static void fill_output(const qf_kernel_step *step, const columns *of, const qf_view *out_scale,
+static void fill_output(const qf_kernel_step *step, const qf_cuda_attention_extras *extras,
                         qf_cuda_attention_params *params) {
-    const qf_kernel_attribute *attributes = step->call.attributes;
     params->out = step->call.results[0].data;
     params->out_dtype = (int32_t)step->call.results[0].dtype;
-    params->out_scale = scale_of(out_scale);
-    params->out_compute = QF_F32;
-    if (!out_scale) return;
-    params->quantises = 1;
-    params->out_mode = (int32_t)attributes[of->out_mode].integer;
-    params->out_compute = (int32_t)attributes[of->out_compute].integer;
-    params->via = (int32_t)attributes[of->via].integer;
+    params->out_scale = scale_of(extras->out_scale);
+    params->quantises = extras->out_scale != NULL;
+    params->out_mode = (int32_t)extras->out_mode;
+    params->out_compute = (int32_t)extras->out_compute;
+    params->via = (int32_t)extras->via;
 }
 
-qf_status qf_cuda_build_attention(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
-    const columns *of = step->call.op == QF_OP_paged_attention ? &paged_columns : &dense_columns;
-    const qf_view *out_scale = qf_cuda_operand(step, of->out_scale), *p_scale = qf_cuda_operand(step, of->p_scale);
-    qf_attention at;
-    qf_status status = qf_attention_describe(&step->call, &at);
-    if (!status) status = check_dtypes(step, &at, p_scale, out_scale);
-    if (!status) status = check_sizes(step, &at);
+qf_status qf_cuda_attend(qf_cuda_recorder *recorder, const qf_kernel_step *step, const qf_attention *at,
+                         int64_t least_rows) {
+    const qf_cuda_attention_extras extras = qf_cuda_attention_extras_of(step);
+    qf_status status = check_dtypes(step, at, &extras);
+    if (!status) status = check_sizes(step, at);
     if (status) return status;
-    bool tensor = takes_tensor_cores(&at);
+    bool tensor = takes_tensor_cores(at);
     qf_cuda_attention_params filled = {0};
-    fill_operands(&at, &filled);
-    fill_attributes(&at, &filled);
-    fill_sizes(&at, tensor ? QF_ATTENTION_TENSOR_ROWS : QF_ATTENTION_PLAIN_ROWS, &filled);
-    fill_output(step, of, out_scale, &filled);
-    if (at.p_mode == QF_VALUE_graph) filled.p_scale = scale_of(p_scale);
+    fill_operands(at, &filled);
+    fill_attributes(at, &filled);
+    fill_sizes(at, tensor ? QF_ATTENTION_TENSOR_ROWS : QF_ATTENTION_PLAIN_ROWS, least_rows, &filled);
+    fill_output(step, &extras, &filled);
+    if (at->p_mode == QF_VALUE_graph) filled.p_scale = scale_of(extras.p_scale);
     if (!filled.work) return QF_OK;
     qf_cuda_launch *launch = qf_cuda_add_launch(recorder, tensor ? "attention_tensor" : "attention_plain",
                                                 tensor ? "qf_attention_tensor" : "qf_attention_plain", sizeof filled);
@@ -200,4 +202,10 @@ qf_status qf_cuda_build_attention(qf_cuda_recorder *recorder, const qf_kernel_st
     launch->block[0] = tensor ? QF_ATTENTION_TENSOR_THREADS : QF_ATTENTION_PLAIN_THREADS;
     launch->shared_bytes = tensor ? qf_attention_tensor_bytes(filled.depth) : qf_attention_plain_bytes(filled.depth);
     return QF_OK;
+}
+
+qf_status qf_cuda_build_attention(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
+    qf_attention at;
+    qf_status status = qf_attention_describe(&step->call, &at);
+    return status ? status : qf_cuda_attend(recorder, step, &at, 0);
 }

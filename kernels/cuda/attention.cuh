@@ -81,7 +81,9 @@ __device__ __forceinline__ void find_packed(const Params &p, int64_t tile, Work 
             begin = segment == 0 ? 0 : clamped_row(p, segment - 1);
             end = segment > p.sequences ? static_cast<int>(p.rows) : clamped_row(p, segment);
         }
-        const int rows = end > begin ? end - begin : 0, tiles = (rows * p.group + ROWS - 1) / ROWS;
+        const bool orphans = segment == 0 || segment > p.sequences;
+        const int rows = end - begin >= (orphans ? 1 : max(p.least_rows, 1)) ? end - begin : 0;
+        const int tiles = (rows * p.group + ROWS - 1) / ROWS;
         int64_t last = tiles; // tiles of this and all segments before, from `before` on
         for (int step = 1; step < 32; step <<= 1) {
             const int64_t other = __shfl_up_sync(~0u, last, step);

@@ -64,6 +64,7 @@ typedef struct qf_cuda_attention_params {
     int32_t p_mode, p_dtype;
     int32_t out_mode, out_compute, via;      /* of a quantised result */
     int32_t q_aligned, k_aligned, v_aligned; /* every row starts and ends on 8 elements, at such an address */
+    int32_t least_rows;                      /* sequences of a packed batch with fewer are left alone */
     int32_t packed, causal, bottom_right, empty_is_nan, quantises;
     float scale, softcap;
 } qf_cuda_attention_params;

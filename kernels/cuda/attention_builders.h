@@ -15,6 +15,10 @@
 qf_status qf_cuda_attend(qf_cuda_recorder *recorder, const qf_kernel_step *step, const qf_attention *at,
                          int64_t least_rows);
 
+/* With the prefill kernels where they take the step, else with the general ones. */
+qf_status qf_cuda_prefill(qf_cuda_recorder *recorder, const qf_kernel_step *step, const qf_attention *at,
+                          int64_t least_rows);
+
 /* The operands and attributes that kernels with limits look at one by one. */
 typedef struct qf_cuda_attention_extras {
     const qf_view *p_scale, *out_scale;

@@ -1,6 +1,6 @@
 /* Owns: launches of the paged decode kernels: what they take of a step, their parameters and tensor maps.
- * Does not own: the choices of a launch (decode/select.h), the kernels (decode/kernel.cuh), steps or parts of steps that
- * they do not take (attention.c, prefill.c). Next: decode/select.h, docs/cuda.md. */
+ * Does not own: the choices of a launch (decode/select.h), the kernels (decode/kernel.cuh), steps or parts of steps
+ * that they do not take (attention.c, prefill.c). Next: decode/select.h, docs/cuda.md. */
 #include <string.h>
 
 #include "kernels/cuda/attention_builders.h"
@@ -110,9 +110,9 @@ static void fill_params(const qf_kernel_step *step, const qf_attention *at, cons
     params->block_table_stride = at->block_table->dims[1];
     params->softmax_scale = at->scale;
     params->softcap = at->softcap;
-    params->window_left = at->window_left < 0                  ? -1
+    params->window_left = at->window_left < 0               ? -1
                           : at->window_left < INT32_MAX / 2 ? (int32_t)at->window_left
-                                                               : INT32_MAX / 2;
+                                                            : INT32_MAX / 2;
     params->causal = at->causal || at->window_right == 0;
     params->batch = problem->batch;
     params->kv_heads = problem->kv_heads;
@@ -144,7 +144,8 @@ static bool add_map(qf_cuda_recorder *recorder, qf_cuda_launch *launch, size_t o
     qf_cuda_tensor_map *map = qf_cuda_add_tensor_map(recorder, launch, offset);
     if (!map) return false;
     const uint64_t bytes = qf_dtype_bits(cache->dtype) / 8, row = (uint64_t)at->depth * bytes;
-    const int64_t extents[] = {at->page, at->kv_heads, at->pages}, distances[] = {steps->key, steps->head, steps->sequence};
+    const int64_t extents[] = {at->page, at->kv_heads, at->pages},
+                  distances[] = {steps->key, steps->head, steps->sequence};
     map->element_bytes = 1;
     map->rank = 4;
     map->address = cache->data;
@@ -169,8 +170,7 @@ static qf_status add_launch(qf_cuda_recorder *recorder, const qf_attention *at, 
         if (variants[i].kv_dtype != problem->kv_dtype || variants[i].head_dim != problem->head_dim ||
             variants[i].row_tiles != choice->row_tiles)
             continue;
-        qf_cuda_launch *launch =
-            qf_cuda_add_launch(recorder, variants[i].image, variants[i].kernel, sizeof *params);
+        qf_cuda_launch *launch = qf_cuda_add_launch(recorder, variants[i].image, variants[i].kernel, sizeof *params);
         if (!launch || !add_map(recorder, launch, offsetof(qf_decode_params, k_map), at->k, &at->k_steps, at, choice) ||
             !add_map(recorder, launch, offsetof(qf_decode_params, v_map), at->v, &at->v_steps, at, choice))
             return QF_ERROR_OUT_OF_MEMORY;
