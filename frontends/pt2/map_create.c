@@ -62,8 +62,28 @@ qf_pt2_outcome qf_pt2_map_scalar_tensor(qf_pt2_call *call) {
     return qf_pt2_done(call, qf_pt2_number_value(call, "s", dtype));
 }
 
-/* arange(end), arange(start, end), arange(start, end, step) of integers. */
+static bool is_fraction(qf_pt2_call *call, const char *name) {
+    qf_dim dim;
+    return qf_pt2_is_number(call, name) && !qf_pt2_dim(call, name, &dim);
+}
+
+/* start + step * index, computed in f64 and rounded once, as torch does. */
+static qf_pt2_outcome fractions(qf_pt2_call *call) {
+    double start = qf_pt2_number(call, "start", 0), step = qf_pt2_number(call, "step", 1);
+    double count = ceil((qf_pt2_number(call, "end", 0) - start) / step);
+    qf_dtype dtype;
+    if (!dtype_or(call, QF_F32, &dtype)) return qf_pt2_decline(call, no_type);
+    if (!(count >= 0 && count < 1e15)) return qf_pt2_decline(call, "its bounds and its step do not fit");
+    qf_value y = qf_pt2_iota(call, QF_F64, qf_pt2_constant(call, (int64_t)count), qf_pt2_constant(call, 0),
+                             qf_pt2_constant(call, 1));
+    y = qf_pt2_binary(call, QF_OP_mul, y, qf_pt2_scalar(call, QF_F64, step));
+    y = qf_pt2_binary(call, QF_OP_add, y, qf_pt2_scalar(call, QF_F64, start));
+    return qf_pt2_done(call, qf_pt2_cast(call, y, dtype));
+}
+
+/* arange(end), arange(start, end), arange(start, end, step) */
 qf_pt2_outcome qf_pt2_map_arange(qf_pt2_call *call) {
+    if (is_fraction(call, "end") || is_fraction(call, "start") || is_fraction(call, "step")) return fractions(call);
     qf_context *context = call->import->context;
     qf_symbol_facts facts = qf_graph_facts(qf_pt2_graph(call));
     qf_dim start = qf_pt2_constant(call, 0), end, step = qf_pt2_constant(call, 1);

@@ -88,7 +88,7 @@ bool qf_pt2_promote(qf_pt2_call *call, const char *a, const char *b, bool as_flo
     if (as_float && category(result) != 3) result = QF_F32;
     qf_dtype compute = compute_dtype(call, items, names, result);
     for (uint32_t i = 0; i < 2; i++) {
-        /* A scalar tensor of a wider float is rounded to the result's dtype first, as on the CPU. */
+        /* A scalar tensor of a wider float is rounded to the result's dtype first, as it is on a GPU. */
         qf_value value = items[i].value.id ? qf_pt2_cast(call, qf_pt2_cast(call, items[i].value, result), compute)
                                            : qf_pt2_number_value(call, names[i], compute);
         *(i ? &out->b : &out->a) = value;

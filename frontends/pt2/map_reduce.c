@@ -46,18 +46,23 @@ static qf_value arg_max(qf_pt2_call *call, qf_value x, uint32_t axis, bool keep)
     return qf_pt2_emit(call, QF_OP_arg_max, &x, 1, attributes);
 }
 
-/* max.dim gives values and indices; row argument 1: indices only (argmax). */
+/* max.dim and min.dim (row argument 2) give values and indices, argmax and argmin (1 added) indices only. The index of
+ * the minimum is that of the maximum of what is negated. */
 qf_pt2_outcome qf_pt2_map_max_dim(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     uint32_t axis;
-    bool keep = qf_pt2_bool(call, "keepdim", false);
+    bool keep = qf_pt2_bool(call, "keepdim", false), least = call->row->argument >= 2;
     if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, no_shape);
     if (!qf_pt2_has(call, "dim")) return qf_pt2_decline(call, "it flattens");
+    if (least && !qf_dtype_is_float(qf_pt2_dtype_of(call, x)))
+        return qf_pt2_decline(call, "it looks for the least of integers, the most negative of which has no opposite");
     if (!qf_pt2_axis(call, qf_pt2_int(call, "dim", 0), qf_pt2_rank(call, x), &axis)) return QF_PT2_FAILED;
-    if (call->row->argument == 1) return qf_pt2_done(call, arg_max(call, x, axis, keep));
+    bool only = call->row->argument % 2 == 1;
+    qf_value ordered = least && (only || qf_pt2_wants(call, 1)) ? qf_pt2_unary(call, QF_OP_neg, x) : x;
+    if (only) return qf_pt2_done(call, arg_max(call, ordered, axis, keep));
     int64_t axes[] = {axis};
-    if (qf_pt2_wants(call, 1)) call->outputs[1] = arg_max(call, x, axis, keep);
-    return qf_pt2_done(call, qf_pt2_reduce(call, QF_OP_reduce_max, x, axes, 1, keep));
+    if (qf_pt2_wants(call, 1)) call->outputs[1] = arg_max(call, ordered, axis, keep);
+    return qf_pt2_done(call, qf_pt2_reduce(call, least ? QF_OP_reduce_min : QF_OP_reduce_max, x, axes, 1, keep));
 }
 
 qf_pt2_outcome qf_pt2_map_cumulative_sum(qf_pt2_call *call) {

@@ -23,6 +23,25 @@ bool qf_pt2_promote(qf_pt2_call *call, const char *a, const char *b, bool as_flo
 /* A rank-0 value of a number argument in `dtype`; symbolic where the number is. */
 qf_value qf_pt2_number_value(qf_pt2_call *call, const char *name, qf_dtype dtype);
 
+/* map_composed.c: functions of one number, arguments of their rows. */
+typedef enum qf_pt2_function {
+    QF_PT2_TRUNC,
+    QF_PT2_LOG1P,
+    QF_PT2_EXPM1,
+    QF_PT2_LOG2,
+    QF_PT2_LOG10,
+    QF_PT2_EXP2,
+    QF_PT2_TAN,
+    QF_PT2_SOFTPLUS,
+    QF_PT2_MISH,
+    QF_PT2_ELU,
+    QF_PT2_LEAKY_RELU,
+    QF_PT2_HARDTANH,
+    QF_PT2_RELU6,
+    QF_PT2_HARDSIGMOID,
+    QF_PT2_HARDSWISH
+} qf_pt2_function;
+
 /* map_layout.c */
 /* The value under the shape in argument `name`, where one -1 is inferred. */
 qf_value qf_pt2_reshape(qf_pt2_call *call, qf_value x, const char *name);
