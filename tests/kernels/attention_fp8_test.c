@@ -309,6 +309,33 @@ static void fault_50_long_context_has_no_bias(void **state) {
     }
 }
 
+/* A maximum that rises a little with every key: P neither saturates nor loses keys on the way. */
+static void fault_55_rising_maxima_lose_nothing(void **state) {
+    (void)state;
+    for (int steepness = 1; steepness <= 3; steepness++) {
+        kernel_test test;
+        double exact[64], product = 0, found_square = 0, exact_square = 0;
+        const site at = {1, 1, 1, 400, 64, QF_F32, 1, 1, 1, 1};
+        start_site(&test, &at, 55, QF_F32);
+        for (int64_t i = 0; i < 64; i++) qf_store_f32(QF_F32, test.operands[0].data, i, 1, true);
+        for (int64_t s = 0; s < 400; s++)
+            for (int64_t i = 0; i < 64; i++)
+                qf_store_f32(QF_F32, test.operands[1].data, s * 64 + i, (float)s * 0.003f * (float)steepness, true);
+        check_succeeds(&test);
+        for (int64_t i = 0; i < 64; i++) exact[i] = result_at(&test, 0, i);
+        test.attributes[QF_ATTR(attention, p)].integer = QF_VALUE_kernel;
+        check_succeeds(&test);
+        for (int64_t i = 0; i < 64; i++) {
+            product += exact[i] * result_at(&test, 0, i);
+            found_square += result_at(&test, 0, i) * result_at(&test, 0, i);
+            exact_square += exact[i] * exact[i];
+        }
+        assert_true(product / sqrt(found_square * exact_square) > 0.999);
+        assert_true(fabs(sqrt(found_square / exact_square) - 1) < 0.02);
+        check_finish(&test);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_29_fp8_operands_equal_dequantised_ones),
@@ -321,6 +348,7 @@ int main(void) {
         cmocka_unit_test(p_kernel_is_the_documented_emulation),
         cmocka_unit_test(fault_38_the_scale_of_p_matters),
         cmocka_unit_test(fault_50_long_context_has_no_bias),
+        cmocka_unit_test(fault_55_rising_maxima_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
