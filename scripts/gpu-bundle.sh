@@ -18,7 +18,7 @@ cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQF_CUDA=ON \
     { cat "$folder/configure.log"; exit 1; }
 grep 'GPU kernels' "$folder/configure.log"
 grep -q 'GPU kernels: compiled' "$folder/configure.log" || { echo "nvcc was not found: scripts/deps.sh cuda fetches it"; exit 1; }
-cmake --build "$folder" -j "$(nproc)" --target qfuse_program conformance qfuse qfuse_rt >"$folder/build.log" 2>&1 ||
+cmake --build "$folder" -j "$(nproc)" --target qfuse_program conformance emitted_example qfuse qfuse_rt >"$folder/build.log" 2>&1 ||
     { tail -n 60 "$folder/build.log"; exit 1; }
 if [ "$decode" = yes ]; then
     say "building the decode kernels' harnesses"
@@ -28,7 +28,7 @@ fi
 say "putting it together"
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/scripts" "$bundle/bench" "$bundle/model"
-cp "$folder/tools/qfuse" "$folder/tests/gpu/conformance/conformance" "$bundle/bin/"
+cp "$folder/tools/qfuse" "$folder/tests/gpu/conformance/conformance" "$folder/tests/emitted/emitted_example" "$bundle/bin/"
 for program in "$folder"/decode/*_accuracy "$folder"/decode/*_bench; do
     if [ -x "$program" ]; then cp "$program" "$bundle/bin/"; fi
 done
@@ -37,7 +37,7 @@ cp -P "$folder"/libqfuse.so* "$folder"/libqfuse_rt.so* "$bundle/lib/"
 # What they need beside libc and its parts.
 ldd "$bundle"/bin/qfuse "$bundle"/bin/conformance "$bundle"/lib/libqfuse.so.0 |
     awk '$3 ~ /^\// { print $3 }' | sort -u |
-    grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s|libqfuse|libqfuse_rt|ld-linux[^/]*)\.so' |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s|libqfuse|libqfuse_rt|libcuda|ld-linux[^/]*)\.so' |
     while IFS= read -r library; do cp -L "$library" "$bundle/lib/"; done
 find "$bundle/bin" "$bundle/lib" -type f -exec strip --strip-unneeded {} +
 cp scripts/corpus.sh "$bundle/scripts/"

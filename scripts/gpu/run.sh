@@ -37,6 +37,7 @@ smoke() {
     "$QFUSE" --version
     find_sanitizer || echo "no compute-sanitizer"
     "$here/bin/conformance" --only=plan/ "$@" || return
+    "$here/bin/emitted_example" || return
     "$QFUSE" compare "$here/model/model.onnx" --expect="$here/model" --passes=serving --quiet >/dev/null &&
         "$QFUSE" case "$here/model" --device=cuda --quiet
 }

@@ -55,6 +55,21 @@ static bound near_of(qf_dtype result, double ulps, double relative, double share
     return (bound){.kind = BOUND_NEAR, .ulps = ulps, .relative = relative};
 }
 
+/* These compute in f32 whatever they are given. */
+static bound always_f32(qf_op op, bound within, qf_dtype result) {
+    if (result != QF_F64 || (op != QF_OP_rms_norm && op != QF_OP_add_rms_norm && op != QF_OP_silu_mul)) return within;
+    within.in_f32 = true;
+    within.relative *= 1e8;
+    return within;
+}
+
+/* FP8 tensor cores add with about 14 bits; codes around zero lie closer than that. */
+static bound product_bound(qf_dtype result, bool narrow) {
+    bound within = near_of(result, 2, narrow ? 2e-3 : 1e-5, narrow ? 0.95 : 0.99);
+    if (within.kind == BOUND_CODES) within.relative = narrow ? 2e-3 : 1e-5;
+    return within;
+}
+
 bound bound_of(qf_op op, qf_dtype operand, qf_dtype result) {
     bound_class class = EXACT;
     for (size_t i = 0; i < QF_COUNT_OF(classes); i++)
@@ -63,11 +78,11 @@ bound bound_of(qf_op op, qf_dtype operand, qf_dtype result) {
     switch (class) {
     case MOVES: return (bound){.kind = BOUND_BYTES};
     case EXACT: return (bound){.kind = BOUND_VALUES};
-    case FUNCTION: return near_of(result, 4, 0, 0.999);
+    case FUNCTION: return always_f32(op, near_of(result, 4, 0, 0.999), result);
     case SUBTRACTING: return near_of(result, 4, 2e-7, 0.999);
     case SUM: return near_of(result, 2, 6e-6, 0.99);
-    case NORM: return near_of(result, 8, 1e-6, 0.99);
-    case PRODUCT: return near_of(result, 2, narrow ? 2e-3 : 1e-5, narrow ? 0.95 : 0.99);
+    case NORM: return always_f32(op, near_of(result, 8, 1e-6, 0.99), result);
+    case PRODUCT: return product_bound(result, narrow);
     case ATTENTION: return near_of(result, 2, narrow ? 3e-3 : 2e-5, narrow ? 0.95 : 0.98);
     }
     return (bound){.kind = BOUND_VALUES};
@@ -109,7 +124,7 @@ static void place(const qf_tensor *tensor, int64_t index, char *text, size_t siz
 }
 
 typedef struct tally {
-    int64_t count, wrong, first;
+    int64_t count, wrong, outlying, first;
     double found, wanted; /* at first */
     double largest_off;   /* in what the bound measures */
 } tally;
@@ -170,9 +185,12 @@ static bool near_hold(const bound *within, const qf_tensor *found, const qf_tens
     for (int64_t i = 0; i < at.count; i++) {
         double a = qf_load_f64(found->dtype, found->data, i), b = qf_load_f64(wanted->dtype, wanted->data, i);
         if (same(a, b) || (within->kind != BOUND_VALUES && a == b)) continue;
-        double allowed = within->ulps * unit_of(wanted->dtype, b) + room, off = fabs(a - b) / allowed;
+        double unit = unit_of(within->in_f32 ? QF_F32 : wanted->dtype, b);
+        double allowed = within->ulps * unit + room, off = fabs(a - b) / allowed;
         if (off > at.largest_off) at.largest_off = off;
-        if (!(off <= 1)) note(&at, i, a, b);
+        if (off <= 1) continue;
+        if (off <= 5 && ++at.outlying <= within->outliers * (double)at.count) continue;
+        note(&at, i, a, b);
     }
     return report(&at, wanted, within->kind == BOUND_VALUES ? "differ" : "lie outside of the bound", message, size);
 }
@@ -196,7 +214,9 @@ static bool codes_hold(const bound *within, const qf_tensor *found, const qf_ten
         equal += off == 0;
         if (off > at.largest_off) at.largest_off = off;
         double mine = qf_decode(found->dtype, a[i]), reference = qf_decode(wanted->dtype, b[i]);
-        if (off > (int)within->most_off && !(fabs(mine - reference) <= room)) note(&at, i, mine, reference);
+        if (off <= (int)within->most_off || fabs(mine - reference) <= room) continue;
+        if (fabs(mine - reference) <= 5 * room && ++at.outlying <= within->outliers * (double)at.count) continue;
+        note(&at, i, mine, reference);
     }
     if (!report(&at, wanted, "are off by more codes than allowed", message, size)) return false;
     /* Of few elements one may differ. */

@@ -63,7 +63,9 @@ typedef struct bound {
     double ulps, relative;
     double share;
     uint32_t most_off;
-    double bias; /* > 0: |sum / sum of the reference - 1| stays below it */
+    double outliers; /* share of elements that may lie up to five times further off */
+    bool in_f32;     /* an f64 result of f32 arithmetic: units are those of f32 */
+    double bias;     /* > 0: |sum / sum of the reference - 1| stays below it */
 } bound;
 
 typedef struct case_input {
