@@ -39,11 +39,10 @@ __device__ __forceinline__ Reach make_reach(const qf_prefill_params &p, const Wo
 }
 
 // Keys that the thread's two rows see, counted from its first column of a tile. Computed anew for each tile that needs
-// a mask (the volatile read keeps it there), since registers are scarcer than instructions.
+// a mask since registers are scarcer than instructions.
 __device__ __forceinline__ void row_limits(const qf_prefill_params &p, const Work &work, int consumer, int first_key,
                                            int (&begin)[2], int (&end)[2]) {
-    uint32_t thread;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    const uint32_t thread = thread_here();
     const int offset = position_offset(p, work), origin = first_key + 2 * (thread & 3);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -59,7 +58,7 @@ template <class C, class S, class Descriptor>
 __device__ __forceinline__ void start_scores(S &scores, Descriptor q, Descriptor k) {
     constexpr int kSteps = C::kPanelBytes / 32;
     constexpr uint32_t kQueryPanel = C::kRows * C::kPanelBytes / 16, kKeyPanel = C::kKeys * C::kPanelBytes / 16;
-    scores.pin();
+    scores = S(scores.parameters()); // S itself starts without a value
     wgmma_fence();
     scores.template multiply<false>(q, k);
 #pragma unroll
@@ -70,32 +69,9 @@ __device__ __forceinline__ void start_scores(S &scores, Descriptor q, Descriptor
     wgmma_commit();
 }
 
-// T = P V^T for one chunk of the head dim, and with the first chunk the row sums.
-template <class C, int Chunk, int N>
-__device__ __forceinline__ void weigh_values(float (&t)[N], float (&sums)[4], const uint32_t (&p)[C::kKeys / 8],
-                                             KeyDescriptor v, KeyDescriptor ones) {
-    constexpr uint32_t kPanel = C::kHeadDim * 128 / 16, kChunkRows = 2 * N * 128 / 16;
-    v = v + Chunk * kChunkRows;
-    wgmma_pin(t);
-    wgmma_fence();
-    wgmma_e4m3<false>(t, p, v);
-#pragma unroll
-    for (int step = 1; step < C::kKeys / 32; ++step) {
-        wgmma_e4m3<true>(t, p + 4 * step, v + step / 4 * kPanel + step % 4 * 2);
-    }
-    if (Chunk == 0) {
-        wgmma_e4m3<false>(sums, p, ones);
-#pragma unroll
-        for (int step = 1; step < C::kKeys / 32; ++step) wgmma_e4m3<true>(sums, p + 4 * step, ones);
-    }
-    wgmma_commit();
-    wgmma_wait<0>();
-    wgmma_pin(t);
-    if (Chunk == 0) wgmma_pin(sums);
-}
-
+// What a warpgroup carries through a tile of work.
 template <class C>
-struct Consumer {
+struct Accumulator {
     static constexpr int kChunk = C::kHeadDim < 128 ? C::kHeadDim : 128; // head dim of one product P V^T
     static constexpr int kChunks = C::kHeadDim / kChunk;
 
@@ -113,12 +89,30 @@ struct Consumer {
         }
     }
 
-    // O = O * factor + P V^T.
-    template <int Chunk>
+    // O = O * factor + P V^T for one chunk, and with the first one the row sums. `meanwhile` runs while the product
+    // does.
+    template <int Chunk, class Meanwhile>
     __device__ __forceinline__ void accumulate(const uint32_t (&p)[C::kKeys / 8], const float (&factor)[2],
-                                               KeyDescriptor v, KeyDescriptor ones) {
+                                               KeyDescriptor v, KeyDescriptor ones, Meanwhile meanwhile) {
+        constexpr uint32_t kPanel = C::kHeadDim * 128 / 16;
         float t[kChunk / 2], sums[4];
-        weigh_values<C, Chunk>(t, sums, p, v, ones);
+        v = v + Chunk * (kChunk * 128 / 16);
+        wgmma_fence();
+        wgmma_e4m3<false>(t, p, v);
+#pragma unroll
+        for (int step = 1; step < C::kKeys / 32; ++step) {
+            wgmma_e4m3<true>(t, p + 4 * step, v + step / 4 * kPanel + step % 4 * 2);
+        }
+        if (Chunk == 0) {
+            wgmma_e4m3<false>(sums, p, ones);
+#pragma unroll
+            for (int step = 1; step < C::kKeys / 32; ++step) wgmma_e4m3<true>(sums, p + 4 * step, ones);
+        }
+        wgmma_commit();
+        meanwhile();
+        wgmma_wait<0>();
+        wgmma_pin(t);
+        if (Chunk == 0) wgmma_pin(sums);
 #pragma unroll
         for (int i = 0; i < kChunk / 2; ++i) o[Chunk][i] = fmaf(o[Chunk][i], factor[i >> 1 & 1], t[i]);
         if (Chunk == 0) {
@@ -138,13 +132,28 @@ __device__ __forceinline__ void set_multipliers(const qf_prefill_params &p, cons
     for (int i = 0; i < 2; ++i) scores.set_multiplier(i, ldexpf(scale, exponent[i]), p.softcap);
 }
 
+// Passes over tiles that no row of the warpgroup sees.
+template <class C>
+__device__ __forceinline__ void skip_tiles(Barriers<C> &barriers, Ring<C::kKeyStages> &keys,
+                                           Ring<C::kTransposedStages> &transposed, int count) {
+    const bool elected = (threadIdx.x & 31) == 0;
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+        barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
+        if (elected) barrier_arrive(shared_address(&barriers.keys_empty[keys.stage]));
+        barrier_wait(shared_address(&barriers.transposed_full[transposed.stage]), transposed.parity);
+        if (elected) barrier_arrive(shared_address(&barriers.transposed_empty[transposed.stage]));
+        keys.advance();
+        transposed.advance();
+    }
+}
+
 template <class C>
 __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared<C> &shared, int consumer) {
     Barriers<C> &barriers = *shared.barriers;
     Ring<C::kQueryStages> query;
     Ring<C::kKeyStages> keys;
     Ring<C::kTransposedStages> transposed;
-    const int warp = __shfl_sync(~0u, (threadIdx.x >> 5) & 3, 0);
     const bool elected = (threadIdx.x & 31) == 0;
     using Descriptor = MatrixDescriptor<C::kSwizzle>;
     const Descriptor k_base = Descriptor::at(shared.keys);
@@ -157,51 +166,52 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         using Scores = std::conditional_t<C::kHalfScores, HalfScores<C>, FullScores<C>>;
         Scores scores;
         int exponent[2] = {0, 0};
-        if constexpr (Scores::kBoundsQuery) bound_query<C>(rows, warp, exponent);
+        if constexpr (Scores::kBoundsQuery) bound_query<C>(rows, exponent);
         set_multipliers<C>(p, work, scores, exponent);
         const Reach reach = make_reach<C>(p, work, consumer);
         named_barrier_sync(1 + consumer, 128);
         const Descriptor q = Descriptor::at(rows);
-        Consumer<C> state;
+        Accumulator<C> state;
         state.clear(Scores::kNone);
+        // Tiles `last` to `first` are computed; rows of other warpgroups see the others.
+        const bool sees = reach.begin < reach.end;
+        const int first = sees ? max(reach.begin / C::kKeys, work.tile_begin) : work.tile_begin;
+        const int last = sees ? min((reach.end + C::kKeys - 1) / C::kKeys, work.tile_end) - 1 : first - 1;
+        skip_tiles<C>(barriers, keys, transposed, work.tile_end - 1 - last);
+        if (last >= first) barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
 #pragma unroll 1
-        for (int tile = work.tile_end - 1; tile >= work.tile_begin; --tile) {
+        for (int tile = last; tile >= first; --tile) {
             const int first_key = tile * C::kKeys;
-            const uint32_t keys_empty = shared_address(&barriers.keys_empty[keys.stage]);
-            const uint32_t transposed_full = shared_address(&barriers.transposed_full[transposed.stage]);
-            const uint32_t transposed_empty = shared_address(&barriers.transposed_empty[transposed.stage]);
-            barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
-            if (first_key < reach.end && first_key + C::kKeys > reach.begin) {
-                start_scores<C>(scores, q, k_base + keys.stage * (C::kTileBytes / 16));
-                // Here the wait costs nothing, and from it to P V^T all is one basic block, in which conversions hide
-                // behind exponentials.
-                barrier_wait(transposed_full, transposed.parity);
-                wgmma_wait<0>();
-                scores.pin();
-                if (elected) barrier_arrive(keys_empty);
-                scores.finish();
-                if (first_key + C::kKeys > reach.full_end || first_key < reach.full_begin) {
-                    int begin[2], end[2];
-                    row_limits(p, work, consumer, first_key, begin, end);
-                    scores.mask_from(end);
-                    if (first_key < reach.full_begin) scores.mask_before(begin);
-                }
-                float factor[2];
-                uint32_t probabilities[C::kKeys / 8];
-                scores.exponentials(state.reference, factor);
-                scores.pack(probabilities);
-                const KeyDescriptor v = v_base + transposed.stage * (C::kTileBytes / 16);
-                state.template accumulate<0>(probabilities, factor, v, ones);
-                if constexpr (Consumer<C>::kChunks > 1) state.template accumulate<1>(probabilities, factor, v, ones);
-                if (elected) barrier_arrive(transposed_empty);
-            } else {
-                if (elected) barrier_arrive(keys_empty);
-                barrier_wait(transposed_full, transposed.parity);
-                if (elected) barrier_arrive(transposed_empty);
-            }
+            start_scores<C>(scores, q, k_base + keys.stage * (C::kTileBytes / 16));
+            // Here the wait costs nothing, and from it to P V^T all is one basic block, in which conversions hide
+            // behind exponentials.
+            barrier_wait(shared_address(&barriers.transposed_full[transposed.stage]), transposed.parity);
+            wgmma_wait<0>();
+            scores.pin();
+            if (elected) barrier_arrive(shared_address(&barriers.keys_empty[keys.stage]));
             keys.advance();
+            scores.finish();
+            if (first_key + C::kKeys > reach.full_end || first_key < reach.full_begin) {
+                int begin[2], end[2];
+                row_limits(p, work, consumer, first_key, begin, end);
+                scores.mask_from(end);
+                if (first_key < reach.full_begin) scores.mask_before(begin);
+            }
+            float factor[2];
+            uint32_t probabilities[C::kKeys / 8];
+            scores.exponentials(state.reference, factor);
+            scores.pack(probabilities);
+            const KeyDescriptor v = v_base + transposed.stage * (C::kTileBytes / 16);
+            state.template accumulate<0>(probabilities, factor, v, ones, [&] {
+                if (tile > first) barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
+            });
+            if constexpr (Accumulator<C>::kChunks > 1) {
+                state.template accumulate<1>(probabilities, factor, v, ones, [] {});
+            }
+            if (elected) barrier_arrive(shared_address(&barriers.transposed_empty[transposed.stage]));
             transposed.advance();
         }
+        skip_tiles<C>(barriers, keys, transposed, first - work.tile_begin);
         finish_rows<C>(p, work, consumer, rows, state.o, state.sum, state.reference);
         fence_proxy_async();
         __syncwarp();

@@ -27,9 +27,9 @@ __device__ __forceinline__ uint32_t f16x2_mul(uint32_t a, uint32_t b) {
 // Multiplies rows of Q that are too long by 2^-n, in place; exact but for subnormals. Two lanes share a row. Returns
 // the exponents n of rows g and g + 8 of the warp's sixteen.
 template <class C>
-__device__ __forceinline__ void bound_query(uint32_t rows, int warp, int (&exponent)[2]) {
+__device__ __forceinline__ void bound_query(uint32_t rows, int (&exponent)[2]) {
     constexpr int kChunks = C::kHeadDim / 32; // of 16 bytes, for one of the two lanes
-    const int lane = threadIdx.x & 31, row = 16 * warp + lane / 2, first = lane % 2 * kChunks;
+    const int thread = thread_here() & 127, lane = thread & 31, row = thread / 2, first = lane % 2 * kChunks;
     // Squares of x / 16 stay below 784, so the sum of 64 stays in range; what underflows does not count.
     uint32_t sums[4] = {};
 #pragma unroll

@@ -95,9 +95,18 @@ struct HalfScores {
     // "No key yet": finite in f16 too, so that differences stay numbers; no score below it counts.
     static constexpr float kNone = -60000.0f;
     static constexpr int kWords = C::kKeys / 4;
+    struct Parameters {
+        uint32_t multiplier[2];
+    };
     uint32_t s[kWords];
     uint32_t multiplier[2]; // by row, in both halves: score in octaves = S * multiplier
 
+    HalfScores() = default;
+    __device__ __forceinline__ explicit HalfScores(const Parameters &p)
+        : multiplier{p.multiplier[0], p.multiplier[1]} {}
+    __device__ __forceinline__ Parameters parameters() const {
+        return {{multiplier[0], multiplier[1]}};
+    }
     __device__ __forceinline__ void set_multiplier(int row, float x, float) {
         x = fminf(fmaxf(x, 6e-8f), 65504.0f); // not zero, since S may be infinite
         multiplier[row] = f32_to_f16x2(x, x);

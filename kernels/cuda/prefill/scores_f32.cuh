@@ -13,11 +13,20 @@ struct FullScores {
     static constexpr int kCount = C::kKeys / 2;
     static constexpr bool kBoundsQuery = false;
     static constexpr float kNone = -1e30f; // "no key yet", finite so that differences stay numbers
+    struct Parameters {
+        float multiplier[2], cap;
+    };
     float s[kCount];
     // By row: score in octaves = S * multiplier; with a soft cap, S * multiplier is 2 log2(e) score / cap.
     float multiplier[2];
     float cap; // the soft cap in octaves, or 0
 
+    FullScores() = default;
+    __device__ __forceinline__ explicit FullScores(const Parameters &p)
+        : multiplier{p.multiplier[0], p.multiplier[1]}, cap(p.cap) {}
+    __device__ __forceinline__ Parameters parameters() const {
+        return {{multiplier[0], multiplier[1]}, cap};
+    }
     __device__ __forceinline__ void set_multiplier(int row, float x, float softcap) {
         multiplier[row] = fmaxf(softcap > 0.0f ? x * (2.0f / softcap) : x, 1e-30f); // not zero: S may be infinite
         cap = softcap * kLog2E;

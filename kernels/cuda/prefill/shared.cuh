@@ -99,6 +99,13 @@ struct Shared {
     }
 };
 
+// The thread's number, read where it stands: what follows from it is computed anew instead of kept in registers.
+__device__ __forceinline__ uint32_t thread_here() {
+    uint32_t thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+}
+
 __device__ __forceinline__ void fence_proxy_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
