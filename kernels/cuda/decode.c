@@ -1,6 +1,6 @@
 /* Owns: launches of the paged decode kernels: what they take of a step, their parameters and tensor maps.
  * Does not own: the choices of a launch (decode/select.h), the kernels (decode/kernel.cuh), steps or parts of steps
- * that they do not take (attention.c, prefill.c). Next: decode/select.h, docs/cuda.md. */
+ * that they do not take (attention.c, prefill.c). Next: decode/select.h, docs/cuda-attention.md. */
 #include <string.h>
 
 #include "kernels/cuda/attention_builders.h"

@@ -1,6 +1,6 @@
 /* Owns: launches of the prefill kernels: what they take of a step, their parameters and tensor maps.
  * Does not own: the choices of a launch (prefill/select.h), the kernels (prefill/kernel.cuh), steps that they do not
- * take (attention.c). Next: prefill/select.h, docs/cuda.md. */
+ * take (attention.c). Next: prefill/select.h, docs/cuda-attention.md. */
 #include <string.h>
 
 #include "kernels/cuda/attention_builders.h"

@@ -126,6 +126,7 @@ static void add_outputs(test_case *test, const site *at) {
                                         : at->type == QF_F32 ? 1e-5
                                                              : 5e-4});
     test->rounds_p = narrow(at->type) && !has(at, SITE_P_KERNEL | SITE_P_GRAPH);
+    test->kernel_p = has(at, SITE_P_KERNEL);
     test->small = has(at, SITE_SMALL);
     test->replays = has(at, SITE_REPLAYS);
 }

@@ -94,6 +94,7 @@ struct test_case {
     bool small;       /* for compute-sanitizer */
     bool replays;     /* also captured, and replayed twenty times */
     bool rounds_p;    /* attention with p=none over FP8 values: kernels written for FP8 round P all the same */
+    bool kernel_p;    /* attention with p=kernel: a kernel may keep P more exactly than the CPU, which rounds it */
     bool aligned;     /* no second run with memory that is aligned to one element only */
     uint32_t seconds; /* until the watchdog ends it; 0: the suite's */
     /* Changes the inputs after they were filled (host memory, in order of inputs); NULL: does not. */

@@ -355,6 +355,9 @@ static bound bound_for(const device_run *run, uint32_t output) {
         within.relative = 0.08;
         within.share = 0.3;
         within.most_off = 2;
+    } else if (test->kernel_p && is_special(run->row)) {
+        within.relative = 0.05;
+        within.share = 0.6;
     }
     return within;
 }
