@@ -78,6 +78,13 @@ static inline int qf_prefill_has_variant(int dtype, int head_dim, int scores) {
     return 0;
 }
 
+// Tiles of work of a launch, at most. A double, which no sizes overflow.
+static inline double qf_prefill_most_tiles(const qf_prefill_problem *problem) {
+    const int tile_tokens = qf_prefill_tile_rows(problem->head_dim) / problem->group;
+    const int64_t tiles = ((int64_t)problem->q_tokens + tile_tokens - 1) / tile_tokens;
+    return (double)(problem->packed ? tiles + problem->batch + 2 : tiles * problem->batch) * problem->kv_heads;
+}
+
 // Null, or why the prefill kernels do not take the problem.
 static inline const char *qf_prefill_refusal(const qf_prefill_problem *problem) {
     if (problem->dtype != QF_PREFILL_E4M3) return "q, k and v must be e4m3";
@@ -103,6 +110,7 @@ static inline const char *qf_prefill_refusal(const qf_prefill_problem *problem) 
     if (problem->q_tokens >= QF_PREFILL_UNLIMITED / 2 || problem->kv_tokens >= QF_PREFILL_UNLIMITED / 2) {
         return "more than 2^28 tokens";
     }
+    if (qf_prefill_most_tiles(problem) > 1073741824.0) return "more than 2^30 tiles of work";
     if (!(problem->softmax_scale > 0.0f)) return "the softmax scale must be positive";
     if (problem->softcap < 0.0f) return "the soft cap must not be negative";
     return NULL;
@@ -111,10 +119,7 @@ static inline const char *qf_prefill_refusal(const qf_prefill_problem *problem) 
 // `multiprocessors` of the device. Needs a problem that is not refused.
 static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *problem, int multiprocessors) {
     qf_prefill_choice choice;
-    const int tile_tokens = qf_prefill_tile_rows(problem->head_dim) / problem->group;
-    int64_t tiles = (int64_t)(problem->q_tokens + tile_tokens - 1) / tile_tokens;
-    tiles = problem->packed ? tiles + problem->batch + 2 : tiles * problem->batch; // at most
-    tiles *= problem->kv_heads;
+    const double tiles = qf_prefill_most_tiles(problem);
     choice.scores = qf_prefill_scores_of(problem);
     choice.ctas = tiles < 1 ? 1 : tiles < multiprocessors ? (int)tiles : multiprocessors;
     choice.threads = qf_prefill_threads(problem->head_dim);

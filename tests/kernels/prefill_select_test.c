@@ -1,0 +1,194 @@
+/* Owns: tests of the host's choices for a prefill launch: refusals, variants, grids, shared memory, tensor maps.
+ * Does not own: which steps get there (cuda_attention_test.c), numbers (tests/gpu/prefill).
+ * Next: kernels/cuda/prefill/select.h. */
+#include "tests/check.h"
+
+#include "kernels/cuda/prefill/select.h"
+
+#define MULTIPROCESSORS 132
+#define SHARED_LIMIT    (227 * 1024)
+
+static qf_prefill_problem usual(void) {
+    return (qf_prefill_problem){.dtype = QF_PREFILL_E4M3,
+                                .out_dtype = QF_PREFILL_E4M3,
+                                .head_dim = 128,
+                                .kv_heads = 8,
+                                .group = 4,
+                                .batch = 2,
+                                .q_tokens = 1000,
+                                .kv_tokens = 1500,
+                                .softmax_scale = 0.1f,
+                                .causal = 1,
+                                .window_left = -1,
+                                .window_right = -1};
+}
+
+static void refuses(qf_prefill_problem problem, const char *reason) {
+    const char *found = qf_prefill_refusal(&problem);
+    assert_non_null(found);
+    assert_non_null(strstr(found, reason));
+}
+
+static void test_what_is_refused_says_why(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    assert_null(qf_prefill_refusal(&p));
+    p = usual(), p.dtype = QF_PREFILL_BF16;
+    refuses(p, "e4m3");
+    p = usual(), p.head_dim = 96;
+    refuses(p, "head dim");
+    p = usual(), p.out_dtype = QF_PREFILL_NONE;
+    refuses(p, "output");
+    p = usual(), p.group = 0;
+    refuses(p, "positive");
+    p = usual(), p.group = 65;
+    refuses(p, "64 query heads");
+    p = usual(), p.packed = 1, p.batch = QF_PREFILL_MAX_BATCH + 1;
+    refuses(p, "packed");
+    p = usual(), p.page_size = 48;
+    refuses(p, "page size");
+    p = usual(), p.page_size = 256;
+    refuses(p, "page size");
+    p = usual(), p.kv_tokens = QF_PREFILL_UNLIMITED / 2;
+    refuses(p, "2^28");
+    p = usual(), p.batch = 1 << 24, p.q_tokens = 1 << 20;
+    refuses(p, "tiles");
+    p = usual(), p.softmax_scale = 0.0f;
+    refuses(p, "softmax scale");
+    p = usual(), p.softmax_scale = -0.1f;
+    refuses(p, "softmax scale");
+    const uint32_t nan_bits = 0x7FC00000u;
+    p = usual(), memcpy(&p.softmax_scale, &nan_bits, sizeof nan_bits);
+    refuses(p, "softmax scale");
+    p = usual(), p.softcap = -1.0f;
+    refuses(p, "soft cap");
+}
+
+static void test_a_soft_cap_takes_scores_in_f32(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).scores, QF_PREFILL_SCORES_F16);
+    p.softcap = 30.0f;
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).scores, QF_PREFILL_SCORES_F32);
+    p.softcap = 0.0f, p.f32_scores = 1;
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).scores, QF_PREFILL_SCORES_F32);
+}
+
+/* The grid is never larger than the device or the work, and shared memory fits, for every variant and batch. */
+static void test_launches_fit_the_device(void **state) {
+    (void)state;
+    for (int head_dim = 64; head_dim <= 256; head_dim *= 2) {
+        for (int f32 = 0; f32 < 2; f32++) {
+            for (int batch = 0; batch <= QF_PREFILL_MAX_BATCH; batch += 256) {
+                qf_prefill_problem p = usual();
+                p.head_dim = head_dim, p.f32_scores = f32, p.batch = batch, p.packed = 1;
+                assert_null(qf_prefill_refusal(&p));
+                qf_prefill_choice choice = qf_prefill_choose(&p, MULTIPROCESSORS);
+                /* barriers and work descriptions are static */
+                assert_true(choice.shared_bytes + 1024 <= SHARED_LIMIT);
+                assert_true(choice.ctas >= 1 && choice.ctas <= MULTIPROCESSORS);
+                assert_int_equal(choice.threads, qf_prefill_threads(head_dim));
+            }
+        }
+    }
+    qf_prefill_problem small = usual();
+    small.batch = 1, small.kv_heads = 1, small.q_tokens = 100; /* tiles of 48 tokens */
+    assert_int_equal(qf_prefill_choose(&small, MULTIPROCESSORS).ctas, 3);
+    small.q_tokens = 0;
+    assert_int_equal(qf_prefill_choose(&small, MULTIPROCESSORS).ctas, 1);
+}
+
+static void test_rows_are_divided_by_the_group_exactly(void **state) {
+    (void)state;
+    for (int group = 1; group <= 64; group++) {
+        qf_prefill_problem p = usual();
+        qf_prefill_params params;
+        p.group = group;
+        qf_prefill_fill(&p, &params);
+        assert_int_equal(params.tile_tokens, 192 / group);
+        for (int row = 0; row < 192; row++) assert_int_equal(row * params.group_magic >> 16, row / group);
+    }
+}
+
+static void test_windows_become_distances(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    qf_prefill_params params;
+    qf_prefill_fill(&p, &params);
+    assert_int_equal(params.left, QF_PREFILL_UNLIMITED);
+    assert_int_equal(params.right, 0); /* causal */
+    p.causal = 0, p.window_left = 0, p.window_right = 7;
+    qf_prefill_fill(&p, &params);
+    assert_int_equal(params.left, 0);
+    assert_int_equal(params.right, 7);
+    p.window_right = -1;
+    qf_prefill_fill(&p, &params);
+    assert_int_equal(params.right, QF_PREFILL_UNLIMITED);
+    assert_true(params.section_heads >= 1);
+    p.kv_tokens = QF_PREFILL_UNLIMITED / 2 - 1;
+    qf_prefill_fill(&p, &params);
+    assert_int_equal(params.section_heads, 1);
+}
+
+static void check_map(const qf_prefill_map *map) {
+    assert_true(map->box[0] == map->swizzle_bytes && (map->box[0] == 64 || map->box[0] == 128));
+    for (uint32_t i = 0; i < map->rank; i++) assert_true(map->extents[i] > 0 && map->box[i] >= 1 && map->box[i] <= 256);
+    for (uint32_t i = 0; i + 1 < map->rank; i++) assert_int_equal(map->strides[i] % 16, 0);
+}
+
+static void test_tensor_maps_follow_layouts(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    const qf_prefill_tensor q = {(void *)(uintptr_t)4096, 4096, 128, 4096000};
+    qf_prefill_map map;
+    qf_prefill_describe_query(&p, &q, &map);
+    check_map(&map);
+    const uint64_t extents[5] = {128, 4, 8, 1000, 2}, strides[4] = {128, 512, 4096, 4096000};
+    const uint32_t box[5] = {128, 4, 1, 48, 1};
+    assert_memory_equal(map.extents, extents, sizeof extents);
+    assert_memory_equal(map.strides, strides, sizeof strides);
+    assert_memory_equal(map.box, box, sizeof box);
+    const qf_prefill_tensor k = {(void *)(uintptr_t)8192, 1024, 128, 65536};
+    for (int page = 16; page <= 128; page *= 2) {
+        p.page_size = page, p.pages = 77;
+        qf_prefill_describe_keys(&p, &k, &map);
+        check_map(&map);
+        assert_int_equal(map.extents[1], page);
+        assert_int_equal(map.extents[3], 77);
+        assert_int_equal(map.box[1], page);
+    }
+    p.page_size = 0, p.head_dim = 64;
+    qf_prefill_describe_keys(&p, &k, &map);
+    check_map(&map);
+    assert_int_equal(map.extents[1], 1500);
+    assert_int_equal(map.extents[3], 2);
+    assert_int_equal(map.box[1], 256);
+}
+
+/* fault_46: dimensions of one element may have any stride. */
+static void fault_46_strides_of_single_elements_are_replaced(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    p.kv_heads = p.group = p.batch = p.q_tokens = p.kv_tokens = 1;
+    const qf_prefill_tensor odd = {(void *)(uintptr_t)4096, 7, -3, 5};
+    qf_prefill_map map;
+    qf_prefill_describe_query(&p, &odd, &map);
+    check_map(&map);
+    for (int i = 0; i < 4; i++) assert_int_equal(map.strides[i], 128);
+    qf_prefill_describe_keys(&p, &odd, &map);
+    check_map(&map);
+    for (int i = 0; i < 3; i++) assert_int_equal(map.strides[i], 128);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_refused_says_why),
+        cmocka_unit_test(test_a_soft_cap_takes_scores_in_f32),
+        cmocka_unit_test(test_launches_fit_the_device),
+        cmocka_unit_test(test_rows_are_divided_by_the_group_exactly),
+        cmocka_unit_test(test_windows_become_distances),
+        cmocka_unit_test(test_tensor_maps_follow_layouts),
+        cmocka_unit_test(fault_46_strides_of_single_elements_are_replaced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
