@@ -3,6 +3,7 @@
  * Next: docs/numerics.md, attention.h. */
 #include "kernels/cpu/attention.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -211,16 +212,22 @@ static row_sums normalised_row(const qf_attention *at, workspace *work, int64_t 
     return (row_sums){false, 1.0f, most + logf(total)};
 }
 
+/* A score in the log2 domain. Finite ones stay finite, so that a finite mask never masks. */
+static float log2_score(float score) {
+    float scaled = score * LOG2_E;
+    return isinf(scaled) && !isinf(score) ? copysignf(FLT_MAX, score) : scaled;
+}
+
 /* P = exp2(s * log2(e) - m + 8) rounded to p_dtype, m the largest s * log2(e) rounded up to an integer; the divisor is
  * the sum of the rounded P, and of the sink in the same units. */
 static row_sums kernel_row(const qf_attention *at, workspace *work, int64_t i, const row *of, int64_t begin,
                            int64_t end, float most) {
     qf_sum_f32 sum = {0};
-    float reference = ceilf(most * LOG2_E);
+    float reference = ceilf(log2_score(most));
     for (int64_t key = begin; key < end; key++) {
         float score = work->scores[key / PANEL * ROWS * PANEL + i * PANEL + key % PANEL], p = 0.0f;
         if (!work->hidden[i * at->keys + key])
-            p = qf_round_f32(at->p_dtype, exp2f(score * LOG2_E - reference + KERNEL_P_OFFSET), true);
+            p = qf_round_f32(at->p_dtype, exp2f(log2_score(score) - reference + KERNEL_P_OFFSET), true);
         work->p[key * ROWS + i] = p;
         qf_sum_f32_add(&sum, p);
     }

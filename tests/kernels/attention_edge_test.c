@@ -4,11 +4,12 @@
 #include "tests/kernels/attention_site.h"
 
 /* One row over four keys that all carry the same bias. */
-static void equal_biases_give(double bias, int64_t empty, double expected) {
+static void equal_biases_give(double bias, int64_t empty, int64_t p, double expected) {
     kernel_test test;
     check_start(&test, QF_OP_attention);
     test.attributes[QF_ATTR(attention, scale)].number = 1;
     test.attributes[QF_ATTR(attention, empty_row)].integer = empty;
+    test.attributes[QF_ATTR(attention, p)].integer = p;
     check_operand(&test, 0, QF_F32, SHAPE(1, 1, 1, 1), NUMBERS(1));
     check_operand(&test, 1, QF_F32, SHAPE(1, 1, 4, 1), NUMBERS(1, 2, 3, 4));
     check_operand(&test, 2, QF_F32, SHAPE(1, 1, 4, 1), NUMBERS(1, 2, 3, 6));
@@ -19,8 +20,8 @@ static void equal_biases_give(double bias, int64_t empty, double expected) {
 
 static void fault_63_an_empty_row_is_what_the_attribute_says(void **state) {
     (void)state;
-    equal_biases_give(-INFINITY, QF_VALUE_zero, 0);
-    equal_biases_give(-INFINITY, QF_VALUE_nan, NAN);
+    equal_biases_give(-INFINITY, QF_VALUE_zero, QF_VALUE_none, 0);
+    equal_biases_give(-INFINITY, QF_VALUE_nan, QF_VALUE_none, NAN);
 }
 
 /* Beside such a bias the scores vanish: a uniform average. */
@@ -28,7 +29,10 @@ static void fault_71_finite_masks_never_mask(void **state) {
     (void)state;
     const double masks[] = {-3.4028234663852886e38, -1e30, -2.38e38};
     for (int i = 0; i < 3; i++)
-        for (int64_t empty = QF_VALUE_zero; empty <= QF_VALUE_nan; empty++) equal_biases_give(masks[i], empty, 3);
+        for (int64_t empty = QF_VALUE_zero; empty <= QF_VALUE_nan; empty++) {
+            equal_biases_give(masks[i], empty, QF_VALUE_none, 3);
+            equal_biases_give(masks[i], empty, QF_VALUE_kernel, 3);
+        }
 }
 
 /* A cap small enough to matter, against the formula; and before the mask. */
