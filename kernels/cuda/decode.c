@@ -83,14 +83,10 @@ static bool takes(const qf_attention *at, const qf_decode_problem *problem, cons
 }
 
 static bool fill_scales(const qf_attention *at, const qf_cuda_attention_extras *extras, qf_decode_params *params) {
-    int32_t q_stride;
-    if (!qf_cuda_f32_scale(at->q_scale, &params->q_scale, &q_stride) ||
-        !qf_cuda_f32_scale(at->k_scale, &params->k_scale, &params->k_scale_stride) ||
-        !qf_cuda_f32_scale(at->v_scale, &params->v_scale, &params->v_scale_stride) ||
-        !qf_cuda_f32_scale(extras->out_scale, &params->out_scale, &params->out_scale_stride))
-        return false;
-    params->q_scale_head_stride = q_stride; /* the kernel counts query heads */
-    return !q_stride || at->heads == at->kv_heads;
+    return qf_cuda_f32_scale(at->q_scale, &params->q_scale, &params->q_scale_stride) &&
+           qf_cuda_f32_scale(at->k_scale, &params->k_scale, &params->k_scale_stride) &&
+           qf_cuda_f32_scale(at->v_scale, &params->v_scale, &params->v_scale_stride) &&
+           qf_cuda_f32_scale(extras->out_scale, &params->out_scale, &params->out_scale_stride);
 }
 
 static void fill_params(const qf_kernel_step *step, const qf_attention *at, const qf_decode_problem *problem,

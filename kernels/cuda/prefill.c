@@ -36,8 +36,8 @@ static int limited(int64_t window) {
 /* Paged rows without q_start are sequences of one token. False: sizes that the problem's numbers do not hold. */
 static bool make_problem(const qf_kernel_step *step, const qf_attention *at, qf_prefill_problem *out) {
     const int64_t most = QF_PREFILL_UNLIMITED / 2;
-    if (at->sequences > most || at->rows < 1 || at->rows > most || at->keys < 1 || at->keys > most || at->heads < 1 ||
-        at->heads > most || at->depth > most || at->page > most || at->pages > most)
+    if (at->sequences < 1 || at->sequences > most || at->rows < 1 || at->rows > most || at->keys < 1 ||
+        at->keys > most || at->heads < 1 || at->heads > most || at->depth > most || at->page > most || at->pages > most)
         return false;
     *out = (qf_prefill_problem){.dtype = dtype_of(at->q->dtype),
                                 .out_dtype = dtype_of(step->call.results[0].dtype),

@@ -249,6 +249,7 @@ static void one_token_a_sequence_is_decode_alone(void **state) {
             set(&test, QF_IN(paged_attention, v_cache), QF_F8E4M3FN, CUDA_SHAPE(50, 2, 32, 128));
         }
         attribute(&test, QF_ATTR(paged_attention, window_left))->integer = INT64_MAX;
+        set(&test, QF_IN(paged_attention, q_scale), QF_F32, CUDA_SHAPE(2));
         assert_int_equal(record(&test, DECODE), QF_OK);
         assert_int_equal(cuda_action_count(&test), 1);
         const qf_decode_params *params = decode(&test, "qf_paged_decode_e4m3_d128_r1");
@@ -259,6 +260,8 @@ static void one_token_a_sequence_is_decode_alone(void **state) {
         assert_int_equal(params->max_kv_len, 256);
         assert_int_equal(params->block_table_stride, 8);
         assert_int_equal(params->q_token_stride, 1024);
+        assert_int_equal(params->q_scale_stride, 1);
+        assert_int_equal(params->q_scale_head_stride, 0);
         assert_int_equal(params->k_scale_stride, 1);
         assert_int_equal(params->v_scale_stride, 0);
         assert_int_equal(params->window_left, INT32_MAX / 2);
@@ -358,9 +361,6 @@ static void what_decode_does_not_take_is_handed_over(void **state) {
     start_paged(&test, QF_BF16, QF_F8E4M3FN, 4, 128, 64);
     attribute(&test, QF_ATTR(paged_attention, out_compute))->integer = QF_BF16;
     expect_only(&test, DECODE, "qf_attention_tensor");
-    start_paged(&test, QF_F8E4M3FN, QF_F8E4M3FN, 4, 128, 64);
-    set(&test, QF_IN(paged_attention, q_scale), QF_F32, CUDA_SHAPE(2)); /* by KV head, which are not query heads */
-    expect_only(&test, DECODE, "qf_prefill_e4m3_d128_f16");
     start_paged(&test, QF_F8E4M3FN, QF_F8E4M3FN, 4, 128, 64);
     attribute(&test, QF_ATTR(paged_attention, empty_row))->integer = QF_VALUE_nan;
     expect_only(&test, DECODE, "qf_prefill_e4m3_d128_f16");

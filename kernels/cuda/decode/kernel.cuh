@@ -195,8 +195,8 @@ __device__ __forceinline__ void load_query(const qf_decode_params &p, const Unit
         const int64_t base = (sequence.first_token + token) * p.q_token_stride + head * p.q_head_stride;
         raw.scale[tile] = 1.0f;
         if (p.q_scale != nullptr && valid) {
-            raw.scale[tile] =
-                p.q_scale[(sequence.first_token + token) * p.q_scale_token_stride + head * p.q_scale_head_stride];
+            raw.scale[tile] = p.q_scale[(sequence.first_token + token) * p.q_scale_token_stride +
+                                        head * p.q_scale_head_stride + unit.kv_head * p.q_scale_stride];
         }
         if (p.q_dtype == QF_DECODE_E4M3) {
             const uint8_t *source = static_cast<const uint8_t *>(p.q) + base;

@@ -72,6 +72,7 @@ typedef struct qf_decode_params {
     int32_t k_scale_stride;
     int32_t v_scale_stride;
     int32_t out_scale_stride;
+    int32_t q_scale_stride;       // by KV head, beside the next two
     int32_t q_scale_head_stride;  // by query head
     int32_t q_scale_token_stride; // by token
 
