@@ -1,6 +1,6 @@
 // Owns: the accuracy tests: shapes, layouts, attributes, numerics.
 // Does not own: what must come out (compare.cuh).
-// Read next: prefill_accuracy.cu.
+// Read next: robustness.cuh.
 #pragma once
 
 #include "compare.cuh"

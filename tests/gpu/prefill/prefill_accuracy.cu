@@ -1,5 +1,5 @@
 // Owns: the accuracy and robustness harness of the prefill kernels: its list of tests.
-// Does not own: the tests (accuracy.cuh), the reference (tests/gpu/common).
+// Does not own: the tests (accuracy.cuh, robustness.cuh), the reference (tests/gpu/common).
 // Read next: setup.cuh, compare.cuh.
 //
 // prefill_accuracy [NAME-SUBSTRING]   runs all tests (or those whose name contains the argument), prints one line for
@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "accuracy.cuh"
+#include "robustness.cuh"
 
 using namespace harness;
 
@@ -21,6 +22,11 @@ int main(int argc, char **argv) {
     test_attributes();
     test_variants();
     test_numerics();
+    test_nan_stays();
+    test_replay(false);
+    test_replay(true);
+    test_overlap();
+    test_large_cache();
     std::printf("%d passed, %d failed\n", g_passed, g_failed);
     return g_failed == 0 ? 0 : 1;
 }

@@ -1,0 +1,157 @@
+// Owns: the tests of what surrounds a launch: replays, overlapping launches, NaN, large caches.
+// Does not own: accuracy over shapes and types (accuracy.cuh).
+// Read next: prefill_accuracy.cu.
+#pragma once
+
+#include "compare.cuh"
+
+namespace harness {
+
+// A NaN in a key reaches the rows that see it, and no others.
+inline void test_nan_stays() {
+    for (int dim : {64, 128, 256}) {
+        const std::string name = "NaN in a key d" + std::to_string(dim);
+        if (!selected(name)) continue;
+        alarm(60);
+        for (int key : {5, 77, 140}) {
+            Case c;
+            c.head_dim = dim, c.queries = {150, 150}, c.kv_heads = 1, c.group = 2;
+            Setup s(c);
+            s.k[s.key_index(0, key, 0) + dim / 2] = 0x7F;
+            s.d_k.upload(s.k);
+            s.run();
+            CHECK(cudaDeviceSynchronize());
+            const std::vector<uint8_t> out = s.d_out.download();
+            int64_t wrong = 0;
+            for (int b = 0; b < 2; ++b) {
+                for (int t = 0; t < 150; ++t) {
+                    for (int h = 0; h < 2; ++h) {
+                        const bool sees = b == 0 && t >= key;
+                        for (int d = 0; d < dim; ++d) {
+                            wrong += ((out[s.q_index(b, t, h) + d] & 0x7F) == 0x7F) != sees;
+                        }
+                    }
+                }
+            }
+            report(name + " " + std::to_string(key), wrong == 0, "%.0f elements wrong", static_cast<double>(wrong));
+        }
+        alarm(0);
+    }
+}
+
+// Twenty replays under a graph, with lengths, token counts and scales changed in place between them.
+inline void test_replay(bool dependent) {
+    const std::string name = dependent ? "graph replay, dependent launches" : "graph replay";
+    if (!selected(name)) return;
+    alarm(60);
+    Case c;
+    c.packed = true, c.page_size = 64, c.queries = {300, 64, 1, 135}, c.lengths = {700, 64, 500, 2000}, c.row_step = 7;
+    Setup s(c);
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    s.run(dependent, stream); // attributes are set outside the capture
+    CHECK(cudaStreamSynchronize(stream));
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    s.run(dependent, stream), s.run(dependent, stream);
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    const std::vector<std::vector<int>> lengths = {
+        {700, 64, 500, 2000}, {300, 64, 1, 135}, {0, 0, 499, 1023}, {700, 64, 500, 2000}};
+    const std::vector<std::vector<int>> queries = {
+        {300, 64, 1, 135}, {300, 64, 1, 135}, {0, 1, 400, 99}, {300, 64, 1, 135}};
+    int different = 0;
+    for (size_t round = 0; round < lengths.size(); ++round) {
+        const float v_scale = 1.0f + 0.5f * static_cast<float>(round % 3);
+        std::vector<int> start(1, 0);
+        for (int n : queries[round]) start.push_back(start.back() + n);
+        s.d_lengths.upload(lengths[round]), s.d_q_start.upload(start);
+        s.d_v_scale.upload(std::vector<float>(s.v_scale.size(), v_scale));
+        s.d_out.fill(0xAA);
+        CHECK(launch(s.problem, s.choice, s.p, false, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        const std::vector<uint8_t> fresh = s.d_out.download();
+        for (int replay = 0; replay < 20; ++replay) {
+            s.d_out.fill(0x55);
+            CHECK(cudaGraphLaunch(exec, stream));
+            CHECK(cudaStreamSynchronize(stream));
+            different += s.d_out.download() != fresh;
+        }
+        s.lengths = lengths[round], s.q_start = start, s.c.queries = queries[round];
+        for (float &x : s.v_scale) x = v_scale;
+        compare(s, expect(s), name + " round " + std::to_string(round));
+    }
+    report(name + ": 80 replays equal a fresh launch", different == 0, "%.0f differ", different);
+    report(name + ": the ticket is zero", s.d_ticket.download()[0] == 0, "");
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaStreamDestroy(stream));
+    alarm(0);
+}
+
+// 1000 launches that overlap themselves, of two problems that share a ticket, outputs kept apart and compared.
+inline void test_overlap() {
+    if (!selected("overlap")) return;
+    alarm(60);
+    Case a;
+    a.queries = {200, 200}, a.lengths = {900, 17};
+    Case b = a;
+    b.queries = {33}, b.lengths = {2500}, b.seed = 2;
+    Setup first(a), second(b);
+    second.p.ticket = first.p.ticket;
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    first.run(false, stream), second.run(false, stream);
+    CHECK(cudaStreamSynchronize(stream));
+    const std::vector<uint8_t> want_first = first.d_out.download(), want_second = second.d_out.download();
+    int wrong = 0;
+    for (int i = 0; i < 20; ++i) {
+        first.d_out.fill(0x55), second.d_out.fill(0x55);
+        CHECK(cudaDeviceSynchronize());
+        for (int k = 0; k < 25; ++k) first.run(true, stream), second.run(true, stream);
+        CHECK(cudaStreamSynchronize(stream));
+        wrong += first.d_out.download() != want_first;
+        wrong += second.d_out.download() != want_second;
+    }
+    report("overlap: 1000 dependent launches of two problems", wrong == 0, "%.0f wrong", wrong);
+    CHECK(cudaStreamDestroy(stream));
+    alarm(0);
+}
+
+// The used pages lie beyond 2^31 bytes of the cache (fault_58).
+inline void test_large_cache() {
+    if (!selected("large cache")) return;
+    alarm(60);
+    for (int major : {0, 1}) {
+        Case c;
+        c.page_size = 64, c.packed = true, c.queries = {100, 33}, c.lengths = {500, 33}, c.head_major = major != 0;
+        Setup s(c);
+        const int64_t page_bytes = int64_t{64} * c.kv_heads * c.head_dim, extra = (int64_t{5} << 30) / page_bytes;
+        Device<uint8_t> large_k((extra + s.outer) * page_bytes), large_v((extra + s.outer) * page_bytes);
+        large_k.fill(0x7F), large_v.fill(0x7F);
+        CHECK(cudaMemcpy(large_k.data + extra * page_bytes, s.k.data(), s.k.size(), cudaMemcpyHostToDevice));
+        CHECK(cudaMemcpy(large_v.data + extra * page_bytes, s.v.data(), s.v.size(), cudaMemcpyHostToDevice));
+        s.problem.pages = extra + s.outer;
+        const int64_t row = c.head_dim;
+        qf_prefill_tensor tensor = {large_k.data, c.head_major ? row : row * c.kv_heads, c.head_major ? row * 64 : row,
+                                    page_bytes};
+        qf_prefill_map plan;
+        qf_prefill_describe_keys(&s.problem, &tensor, &plan);
+        bool encoded = encode_map(plan, &s.p.k_map);
+        tensor.address = large_v.data;
+        qf_prefill_describe_keys(&s.problem, &tensor, &plan);
+        encoded = encode_map(plan, &s.p.v_map) && encoded;
+        std::vector<int> table = s.table;
+        for (int &page : table) page += static_cast<int>(extra);
+        s.d_table.upload(table);
+        s.run();
+        CHECK(cudaDeviceSynchronize());
+        const std::string name = std::string("large cache, pages beyond 5 GiB ") + (major ? "HND" : "NHD");
+        report(name + " maps", encoded, "");
+        compare(s, expect(s), name);
+    }
+    alarm(0);
+}
+
+} // namespace harness
