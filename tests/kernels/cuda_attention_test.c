@@ -228,14 +228,26 @@ static void what_no_kernel_takes_is_refused(void **state) {
 
 /* --- decode --- */
 
-static const qf_decode_params *decode(const cuda_test *test, const char *kernel) {
+/* Copied: parameter blocks of launches are aligned less than the type. */
+static qf_decode_params decode(const cuda_test *test, const char *kernel) {
     const qf_cuda_launch *launch = cuda_launch_at(test, 0, kernel);
     assert_int_equal(launch->params_size, sizeof(qf_decode_params));
     assert_true(launch->dependent);
     assert_non_null(launch->maps);
     assert_non_null(launch->maps->next);
     assert_null(launch->maps->next->next);
-    return launch->params;
+    qf_decode_params params;
+    memcpy(&params, launch->params, sizeof params);
+    return params;
+}
+
+static qf_prefill_params prefill(const cuda_test *test, uint32_t index) {
+    const qf_cuda_launch *launch = cuda_launch_at(test, index, "qf_prefill_e4m3_d128_f16");
+    qf_prefill_params params;
+    assert_int_equal(launch->params_size, sizeof params);
+    assert_true(launch->dependent && launch->maps && launch->maps->next && launch->maps->next->next);
+    memcpy(&params, launch->params, sizeof params);
+    return params;
 }
 
 static void one_token_a_sequence_is_decode_alone(void **state) {
@@ -252,22 +264,22 @@ static void one_token_a_sequence_is_decode_alone(void **state) {
         set(&test, QF_IN(paged_attention, q_scale), QF_F32, CUDA_SHAPE(2));
         assert_int_equal(record(&test, DECODE), QF_OK);
         assert_int_equal(cuda_action_count(&test), 1);
-        const qf_decode_params *params = decode(&test, "qf_paged_decode_e4m3_d128_r1");
-        assert_int_equal(params->batch, 4);
-        assert_int_equal(params->group, 4);
-        assert_int_equal(params->q_tokens, 1);
-        assert_int_equal(params->page_shift, 5);
-        assert_int_equal(params->max_kv_len, 256);
-        assert_int_equal(params->block_table_stride, 8);
-        assert_int_equal(params->q_token_stride, 1024);
-        assert_int_equal(params->q_scale_stride, 1);
-        assert_int_equal(params->q_scale_head_stride, 0);
-        assert_int_equal(params->k_scale_stride, 1);
-        assert_int_equal(params->v_scale_stride, 0);
-        assert_int_equal(params->window_left, INT32_MAX / 2);
-        assert_int_equal(params->out_dtype, QF_DECODE_E4M3);
-        assert_int_equal(params->via, QF_DECODE_NONE);
-        assert_null(params->q_start);
+        const qf_decode_params params = decode(&test, "qf_paged_decode_e4m3_d128_r1");
+        assert_int_equal(params.batch, 4);
+        assert_int_equal(params.group, 4);
+        assert_int_equal(params.q_tokens, 1);
+        assert_int_equal(params.page_shift, 5);
+        assert_int_equal(params.max_kv_len, 256);
+        assert_int_equal(params.block_table_stride, 8);
+        assert_int_equal(params.q_token_stride, 1024);
+        assert_int_equal(params.q_scale_stride, 1);
+        assert_int_equal(params.q_scale_head_stride, 0);
+        assert_int_equal(params.k_scale_stride, 1);
+        assert_int_equal(params.v_scale_stride, 0);
+        assert_int_equal(params.window_left, INT32_MAX / 2);
+        assert_int_equal(params.out_dtype, QF_DECODE_E4M3);
+        assert_int_equal(params.via, QF_DECODE_NONE);
+        assert_null(params.q_start);
         /* The maps: of the page, the head and the key, which the layouts order differently. */
         const qf_cuda_tensor_map *v_map = cuda_launch_at(&test, 0, "qf_paged_decode_e4m3_d128_r1")->maps;
         const qf_cuda_tensor_map *k_map = v_map->next;
@@ -282,8 +294,8 @@ static void one_token_a_sequence_is_decode_alone(void **state) {
         assert_int_equal(k_map->box[0], 128);
         assert_int_equal(k_map->box[1], QF_DECODE_TILE);
         assert_true(test.recorder.scratch_size > 0 && test.recorder.zeroed_size > 0);
-        assert_ptr_equal(params->tickets, test.recorder.zeroed);
-        assert_ptr_equal(params->partials, test.recorder.scratch);
+        assert_ptr_equal(params.tickets, test.recorder.zeroed);
+        assert_ptr_equal(params.partials, test.recorder.scratch);
         cuda_finish(&test);
     }
 }
@@ -296,23 +308,21 @@ static void packed_sequences_are_divided_by_length(void **state) {
     set(&test, QF_IN(paged_attention, q_start), QF_I32, CUDA_SHAPE(5));
     assert_int_equal(record(&test, DECODE), QF_OK);
     assert_int_equal(cuda_action_count(&test), 2);
-    const qf_decode_params *params = decode(&test, "qf_paged_decode_e4m3_d128_r2");
-    assert_int_equal(params->q_tokens, 4);
-    assert_int_equal(params->token_rows, 600);
-    const qf_cuda_launch *launch = cuda_launch_at(&test, 1, "qf_prefill_e4m3_d128_f16");
-    const qf_prefill_params *rest = launch->params;
-    assert_int_equal(rest->least_tokens, 5);
-    assert_int_equal(rest->q_tokens, 600);
-    assert_ptr_equal(rest->q_start, params->q_start);
-    assert_true(launch->maps && launch->maps->next && launch->maps->next->next);
+    const qf_decode_params params = decode(&test, "qf_paged_decode_e4m3_d128_r2");
+    assert_int_equal(params.q_tokens, 4);
+    assert_int_equal(params.token_rows, 600);
+    const qf_prefill_params rest = prefill(&test, 1);
+    assert_int_equal(rest.least_tokens, 5);
+    assert_int_equal(rest.q_tokens, 600);
+    assert_ptr_equal(rest.q_start, params.q_start);
     cuda_finish(&test);
     /* A bf16 query is nothing for the FP8 prefill kernel. */
     start_paged(&test, QF_BF16, QF_F8E4M3FN, 600, 128, 64);
     set(&test, QF_IN(paged_attention, q_start), QF_I32, CUDA_SHAPE(5));
     assert_int_equal(record(&test, DECODE), QF_OK);
-    params = decode(&test, "qf_paged_decode_e4m3_d128_r2");
+    const qf_decode_params again = decode(&test, "qf_paged_decode_e4m3_d128_r2");
     const qf_cuda_attention_params *general_rest = general(&test, 1, "qf_attention_tensor");
-    assert_int_equal(general_rest->least_rows, params->q_tokens + 1);
+    assert_int_equal(general_rest->least_rows, again.q_tokens + 1);
     assert_int_equal(general_rest->tiles, (600 * 4 + 63) / 64 + 4 + 2);
     cuda_finish(&test);
 }
@@ -327,9 +337,9 @@ static void tokens_fill_one_block_of_rows(void **state) {
         test.rooms[0].results[0] = cuda_view(QF_F8E4M3FN, CUDA_SHAPE(rows, 32, 128), PLACE(30));
         set(&test, QF_IN(paged_attention, q_start), QF_I32, CUDA_SHAPE(5));
         assert_int_equal(record(&test, DECODE), QF_OK);
-        const qf_decode_params *params = decode(&test, "qf_paged_decode_e4m3_d128_r2");
-        assert_int_equal(params->q_tokens, rows / 4);
-        assert_int_equal(params->row_blocks, rows / 4);
+        const qf_decode_params params = decode(&test, "qf_paged_decode_e4m3_d128_r2");
+        assert_int_equal(params.q_tokens, rows / 4);
+        assert_int_equal(params.row_blocks, rows / 4);
         cuda_finish(&test);
     }
 }
@@ -374,7 +384,7 @@ static void no_keys_after_the_row_is_causal(void **state) {
     attribute(&test, QF_ATTR(paged_attention, causal))->integer = 0;
     attribute(&test, QF_ATTR(paged_attention, window_right))->integer = 0;
     assert_int_equal(record(&test, 2002), QF_OK);
-    assert_int_equal(decode(&test, "qf_paged_decode_bf16_d64_r1")->causal, 1);
+    assert_int_equal(decode(&test, "qf_paged_decode_bf16_d64_r1").causal, 1);
     cuda_finish(&test);
 }
 
@@ -389,16 +399,16 @@ static void dense_float8_is_prefill(void **state) {
     assert_int_equal(record(&test, PREFILL), QF_OK);
     assert_int_equal(cuda_action_count(&test), 1);
     const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_prefill_e4m3_d128_f16");
-    const qf_prefill_params *params = launch->params;
-    assert_int_equal(params->batch, 2);
-    assert_int_equal(params->q_tokens, 100);
-    assert_int_equal(params->kv_tokens, 300);
-    assert_int_equal(params->page_size, 0);
-    assert_int_equal(params->k_scale_stride, 1);
-    assert_int_equal(params->out_head_stride, 100 * 128);
-    assert_int_equal(params->out_token_stride, 128);
-    assert_int_equal(params->least_tokens, 0);
-    assert_ptr_equal(params->ticket, test.recorder.zeroed);
+    const qf_prefill_params params = prefill(&test, 0);
+    assert_int_equal(params.batch, 2);
+    assert_int_equal(params.q_tokens, 100);
+    assert_int_equal(params.kv_tokens, 300);
+    assert_int_equal(params.page_size, 0);
+    assert_int_equal(params.k_scale_stride, 1);
+    assert_int_equal(params.out_head_stride, 100 * 128);
+    assert_int_equal(params.out_token_stride, 128);
+    assert_int_equal(params.least_tokens, 0);
+    assert_ptr_equal(params.ticket, test.recorder.zeroed);
     assert_int_equal(launch->maps->params_offset, offsetof(qf_prefill_params, v_map));
     assert_ptr_equal(launch->maps->next->address, (void *)PLACE(1));
     assert_int_equal(launch->maps->next->strides[0], 128);
@@ -424,11 +434,11 @@ static void paged_rows_are_sequences(void **state) {
     cuda_test test;
     start_paged(&test, QF_F8E4M3FN, QF_F8E4M3FN, 4, 128, 64);
     assert_int_equal(record(&test, PAGED_PRE), QF_OK);
-    const qf_prefill_params *params = cuda_launch_at(&test, 0, "qf_prefill_e4m3_d128_f16")->params;
-    assert_int_equal(params->batch, 4);
-    assert_int_equal(params->q_tokens, 1);
-    assert_int_equal(params->out_batch_stride, 8 * 128);
-    assert_int_equal(params->page_size, 64);
+    const qf_prefill_params params = prefill(&test, 0);
+    assert_int_equal(params.batch, 4);
+    assert_int_equal(params.q_tokens, 1);
+    assert_int_equal(params.out_batch_stride, 8 * 128);
+    assert_int_equal(params.page_size, 64);
     cuda_finish(&test);
     start_paged(&test, QF_F8E4M3FN, QF_F8E4M3FN, 4, 128, 64);
     assert_int_equal(record(&test, PAGED), QF_OK);
