@@ -1,9 +1,9 @@
 // Owns: rms_norm, add_rms_norm, silu_mul, each with an optional quantised end.
 // Does not own: that end (common/scaling.cuh), launches (activation.c).
 // Read next: activation.c, kernels/cpu/normalise.c.
-#include "common/dependent.cuh"
-#include "common/scaling.cuh"
 #include "kernels/cuda/activation.h"
+#include "kernels/cuda/common/dependent.cuh"
+#include "kernels/cuda/common/scaling.cuh"
 
 using namespace qfuse;
 

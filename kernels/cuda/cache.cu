@@ -1,9 +1,9 @@
 // Owns: one pass over rows of heads that rotates, quantises and stores them, densely or into cache slots: rope,
 // kv_cache_write, rope_quantize_cache_write. Does not own: attention over caches, the parameters (cache.h).
 // Read next: cache.c, kernels/cpu/cache.c.
-#include "common/dependent.cuh"
-#include "common/scaling.cuh"
 #include "kernels/cuda/cache.h"
+#include "kernels/cuda/common/dependent.cuh"
+#include "kernels/cuda/common/scaling.cuh"
 
 using namespace qfuse;
 

@@ -1,8 +1,8 @@
 // Owns: products of any dtypes and strides in the order of sums that the CPU kernels keep (docs/numerics.md); the ends
 // of products that cuBLASLt began. Does not own: products on tensor cores (contract_mma.cu), launches (contract.c).
 // Read next: contract.c, kernels/cpu/gemm.c.
-#include "common/contract.cuh"
-#include "common/dependent.cuh"
+#include "kernels/cuda/common/contract.cuh"
+#include "kernels/cuda/common/dependent.cuh"
 
 using namespace qfuse;
 

@@ -1,11 +1,11 @@
 // Owns: products of f16, bf16 and FP8 operands on tensor cores, with f32 sums, for any strides.
 // Does not own: other dtypes (contract.cu), launches (contract.c).
 // Read next: contract.c, common/mma_sync.cuh.
-#include "common/contract.cuh"
-#include "common/convert.cuh"
-#include "common/dependent.cuh"
-#include "common/load_matrix.cuh"
-#include "common/mma_sync.cuh"
+#include "kernels/cuda/common/contract.cuh"
+#include "kernels/cuda/common/convert.cuh"
+#include "kernels/cuda/common/dependent.cuh"
+#include "kernels/cuda/common/load_matrix.cuh"
+#include "kernels/cuda/common/mma_sync.cuh"
 
 using namespace qfuse;
 

@@ -1,8 +1,8 @@
 // Owns: quantize, dequantize, dynamic_quantize.
 // Does not own: the arithmetic of one number (common/scaling.cuh), launches (quantise.c).
 // Read next: quantise.c, kernels/cpu/quantise.c.
-#include "common/dependent.cuh"
-#include "common/scaling.cuh"
+#include "kernels/cuda/common/dependent.cuh"
+#include "kernels/cuda/common/scaling.cuh"
 #include "kernels/cuda/quantise.h"
 
 using namespace qfuse;

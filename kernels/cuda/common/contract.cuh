@@ -3,7 +3,7 @@
 // Read next: ../contract.h.
 #pragma once
 
-#include "common/scaling.cuh"
+#include "kernels/cuda/common/scaling.cuh"
 #include "kernels/cuda/contract.h"
 
 namespace qfuse {

@@ -3,7 +3,7 @@
 // Read next: element.cuh, ../fast.h (qf_cuda_is_fast).
 #pragma once
 
-#include "common/element.cuh"
+#include "kernels/cuda/common/element.cuh"
 
 namespace qfuse {
 

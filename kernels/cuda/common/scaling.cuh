@@ -3,7 +3,7 @@
 // Read next: kernels/cpu/quantise.c, which has the same arithmetic.
 #pragma once
 
-#include "common/fast_vector.cuh"
+#include "kernels/cuda/common/fast_vector.cuh"
 #include "kernels/cuda/output.h"
 
 namespace qfuse {
