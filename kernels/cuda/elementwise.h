@@ -9,7 +9,7 @@
 #define QF_ELEMENTWISE_TENSORS 24
 #define QF_ELEMENTWISE_LOOPS   48
 #define QF_ELEMENTWISE_CODES   48
-#define QF_ELEMENTWISE_SLOTS   5
+#define QF_ELEMENTWISE_SLOTS   3
 #define QF_ELEMENTWISE_VECTOR  4 /* consecutive elements that a thread loads and stores at once */
 #define QF_ELEMENTWISE_GROUPS  2 /* vectors of a thread at a time, in the kernel for narrow floats */
 
@@ -40,7 +40,8 @@ typedef struct qf_elementwise_loop {
 #define QF_ELEMENTWISE_LAST    254
 #define QF_ELEMENTWISE_NONE    255
 
-/* Instructions are IR ops by their numbers, and this one: the condition of the `where` that follows. */
+/* Instructions are IR ops by their numbers, and this one: its second operand is the condition of the `where` that
+ * follows; the last value stays. */
 #define QF_ELEMENTWISE_CONDITION 255
 
 typedef struct qf_elementwise_code {

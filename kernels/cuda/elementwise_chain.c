@@ -242,13 +242,14 @@ static qf_elementwise_code *write_codes(writer *w, uint32_t link, qf_dtype dtype
     switch (call->op) {
     case QF_OP_clamp: return write_clamp(w, link, dtype);
     case QF_OP_where:
-        code = add_code(w, QF_OP_where, now, dtype, source(w, link, 0), QF_ELEMENTWISE_NONE);
+        code = add_code(w, QF_OP_where, now, dtype, QF_ELEMENTWISE_LAST, source(w, link, 0));
         code->op = QF_ELEMENTWISE_CONDITION;
         return add_code(w, QF_OP_where, now, dtype, source(w, link, 1), source(w, link, 2));
     case QF_OP_cast:
         code = add_code(w, QF_OP_cast, now, dtype, source(w, link, 0), QF_ELEMENTWISE_NONE);
-        /* Integers saturate in any case, as base/convert.h says. */
+        /* The attribute concerns 8-bit floats; integers saturate in any case. */
         code->saturate = call->attributes[QF_ATTR(cast, saturate)].integer != 0 ||
+                         !qf_dtype_is_float8(call->results[0].dtype) ||
                          qf_cuda_domain_of(call->operands[0].dtype) == QF_CUDA_I64;
         return code;
     default:

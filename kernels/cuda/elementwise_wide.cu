@@ -194,14 +194,14 @@ extern "C" __global__ void __launch_bounds__(256)
         for (uint32_t n = 0; n < params.code_count; n++) {
             const qf_elementwise_code &code = params.codes[n];
             uint64_t a[VECTOR], b[VECTOR] = {};
-            fetch(params, code.first, slots, first, last, a);
+            if (code.second != QF_ELEMENTWISE_NONE) fetch(params, code.second, slots, first, last, b);
             if (code.op == QF_ELEMENTWISE_CONDITION) {
 #pragma unroll
-                for (int i = 0; i < VECTOR; i++) condition[i] = a[i] != 0;
+                for (int i = 0; i < VECTOR; i++) condition[i] = b[i] != 0;
                 continue;
             }
-            if (code.second != QF_ELEMENTWISE_NONE) fetch(params, code.second, slots, first, last, b);
-                // One copy of the functions' code: the values go round.
+            fetch(params, code.first, slots, first, last, a);
+            // One copy of the functions' code: the values go round.
 #pragma unroll 1
             for (int i = 0; i < VECTOR; i++) {
                 const uint64_t y = compute(code, condition[0], a[0], b[0]);

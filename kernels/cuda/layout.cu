@@ -66,58 +66,70 @@ __device__ void repeat_elements(const qf_strided_params &params) {
     }
 }
 
-// Rows of a tile lie along `across`; a row takes four bytes more than its elements, so that a column's elements lie in
-// different banks.
+// A tile in shared memory: rows lie along `across`, and take a word more than their elements, so that the elements of a
+// column lie in different banks. A thread keeps its column, in the source as in the destination, and steps over rows.
 template <typename T>
+struct tile_of {
+    static constexpr int SIZE = sizeof(T) == 8 ? QF_TRANSPOSE_TILE / 2 : QF_TRANSPOSE_TILE;
+    static constexpr int ROW = SIZE * sizeof(T) + (sizeof(T) == 8 ? 8 : 4);
+    static __device__ __forceinline__ T *cell(char *shared, int down, int across) {
+        return reinterpret_cast<T *>(shared + down * ROW + across * (int)sizeof(T));
+    }
+};
+
+// PACK elements of T are one U.
+template <typename T, typename U>
+__device__ __forceinline__ void read_tile(const T *source, int64_t stride, int64_t rows, int64_t columns,
+                                          char *shared) {
+    constexpr int SIZE = tile_of<T>::SIZE, PACK = sizeof(U) / sizeof(T), ACROSS = SIZE / PACK;
+    constexpr int STEP = THREADS / ACROSS, STEPS = SIZE / STEP;
+    const int r = threadIdx.x / ACROSS, c = threadIdx.x % ACROSS * PACK;
+    U held[STEPS];
+#pragma unroll
+    for (int n = 0; n < STEPS; n++)
+        if (r + n * STEP < rows && c < columns)
+            held[n] = *reinterpret_cast<const U *>(source + (r + n * STEP) * stride + c);
+#pragma unroll
+    for (int n = 0; n < STEPS; n++) *reinterpret_cast<U *>(tile_of<T>::cell(shared, r + n * STEP, c)) = held[n];
+}
+
+template <typename T, typename U>
+__device__ __forceinline__ void write_tile(T *target, int64_t stride, int64_t rows, int64_t columns, char *shared) {
+    constexpr int SIZE = tile_of<T>::SIZE, PACK = sizeof(U) / sizeof(T), DOWN = SIZE / PACK;
+    constexpr int STEP = THREADS / DOWN, STEPS = SIZE / STEP;
+    const int c = threadIdx.x / DOWN, r = threadIdx.x % DOWN * PACK;
+#pragma unroll
+    for (int n = 0; n < STEPS; n++) {
+        U word = 0;
+#pragma unroll
+        for (int k = 0; k < PACK; k++)
+            word |= (U)*tile_of<T>::cell(shared, r + k, c + n * STEP) << (PACK > 1 ? k * 8 * (int)sizeof(T) : 0);
+        if (r < rows && c + n * STEP < columns) *reinterpret_cast<U *>(target + (c + n * STEP) * stride + r) = word;
+    }
+}
+
+template <typename T, typename U>
 __device__ void transpose_tiles(const qf_transpose_params &params, char *shared) {
-    constexpr int TILE = sizeof(T) == 8 ? QF_TRANSPOSE_TILE / 2 : QF_TRANSPOSE_TILE;
-    constexpr int ROW = TILE * sizeof(T) + (sizeof(T) == 8 ? 8 : 4);
-    constexpr int PACK = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+    constexpr int SIZE = tile_of<T>::SIZE;
     const T *from = reinterpret_cast<const T *>(params.from);
     T *to = reinterpret_cast<T *>(params.to);
-    const auto cell = [&](int down, int across) {
-        return reinterpret_cast<T *>(shared + down * ROW + across * sizeof(T));
-    };
     const int64_t tiles = params.down_tiles * params.across_tiles * params.batch.count;
     for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int64_t across = tile % params.across_tiles * TILE, rest = tile / params.across_tiles;
-        const int64_t down = rest % params.down_tiles * TILE;
+        const int64_t across = tile % params.across_tiles * SIZE, rest = tile / params.across_tiles;
+        const int64_t down = rest % params.down_tiles * SIZE;
         const located batch = locate(params.batch, rest / params.down_tiles);
         const T *source = from + batch.from + down * params.down_from + across;
         T *target = to + batch.to + across * params.across_to + down;
         const int64_t rows = params.down - down, columns = params.across - across; // may exceed the tile
-        if (PACK > 1 && (params.packed & 1)) {
-#pragma unroll 4
-            for (int i = threadIdx.x; i < TILE * TILE / PACK; i += THREADS) {
-                const int r = i / (TILE / PACK), c = i % (TILE / PACK) * PACK;
-                if (r < rows && c < columns)
-                    *reinterpret_cast<uint32_t *>(cell(r, c)) =
-                        *reinterpret_cast<const uint32_t *>(source + r * params.down_from + c);
-            }
-        } else {
-#pragma unroll 4
-            for (int i = threadIdx.x; i < TILE * TILE; i += THREADS) {
-                const int r = i / TILE, c = i % TILE;
-                if (r < rows && c < columns) *cell(r, c) = source[r * params.down_from + c];
-            }
-        }
+        if (params.packed & 1)
+            read_tile<T, U>(source, params.down_from, rows, columns, shared);
+        else
+            read_tile<T, T>(source, params.down_from, rows, columns, shared);
         __syncthreads();
-        if (PACK > 1 && (params.packed & 2)) {
-#pragma unroll 4
-            for (int i = threadIdx.x; i < TILE * TILE / PACK; i += THREADS) {
-                const int c = i / (TILE / PACK), r = i % (TILE / PACK) * PACK;
-                uint32_t word = 0;
-#pragma unroll
-                for (int k = 0; k < PACK; k++) word |= (uint32_t)*cell(r + k, c) << (k * 8 * sizeof(T));
-                if (r < rows && c < columns) *reinterpret_cast<uint32_t *>(target + c * params.across_to + r) = word;
-            }
-        } else {
-#pragma unroll 4
-            for (int i = threadIdx.x; i < TILE * TILE; i += THREADS) {
-                const int c = i / TILE, r = i % TILE;
-                if (r < rows && c < columns) target[c * params.across_to + r] = *cell(r, c);
-            }
-        }
+        if (params.packed & 2)
+            write_tile<T, U>(target, params.across_to, rows, columns, shared);
+        else
+            write_tile<T, T>(target, params.across_to, rows, columns, shared);
         __syncthreads();
     }
 }
@@ -182,10 +194,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) qf_transpose(const __grid_
     __shared__ __align__(16) char shared[QF_TRANSPOSE_TILE * (QF_TRANSPOSE_TILE * 4 + 4)];
     begin_kernel();
     switch (params.element_bytes) {
-    case 1: transpose_tiles<uint8_t>(params, shared); return;
-    case 2: transpose_tiles<uint16_t>(params, shared); return;
-    case 4: transpose_tiles<uint32_t>(params, shared); return;
-    default: transpose_tiles<uint64_t>(params, shared);
+    case 1: transpose_tiles<uint8_t, uint32_t>(params, shared); return;
+    case 2: transpose_tiles<uint16_t, uint32_t>(params, shared); return;
+    case 4: transpose_tiles<uint32_t, uint32_t>(params, shared); return;
+    default: transpose_tiles<uint64_t, uint64_t>(params, shared);
     }
 }
 

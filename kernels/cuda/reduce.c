@@ -57,7 +57,9 @@ static qf_status describe(const qf_kernel_step *step, qf_reduce_params *params) 
 static bool may_load_vectors(const qf_reduce_params *params) {
     uint32_t bytes = qf_dtype_bits((qf_dtype)params->x_dtype) / 2;
     const qf_cuda_loops *reduced = &params->reduced;
-    if (reduced->rank != 1 || reduced->loop[0].from != 1 || reduced->count % VECTOR) return false;
+    bool is_common = params->x_dtype == QF_F32 || params->x_dtype == QF_F16 || params->x_dtype == QF_BF16 ||
+                     params->x_dtype == QF_F8E4M3FN || params->x_dtype == QF_F8E5M2;
+    if (!is_common || reduced->rank != 1 || reduced->loop[0].from != 1 || reduced->count % VECTOR) return false;
     for (uint32_t i = 0; i < params->kept.rank; i++)
         if (params->kept.loop[i].from % VECTOR) return false;
     return params->x % (bytes < 16 ? bytes : 16) == 0;
@@ -69,7 +71,7 @@ static int64_t cut(const qf_cuda_recorder *recorder, qf_reduce_params *params) {
     int64_t count = params->reduced.count;
     bool lies_together = params->reduced.rank && params->reduced.loop[0].from == 1;
     params->vector = may_load_vectors(params);
-    params->lanes = lies_together ? power_of_two((count + 7) / 8, QF_REDUCE_THREADS) : 1;
+    params->lanes = lies_together ? power_of_two((count + 15) / 16, QF_REDUCE_THREADS) : 1;
     int64_t blocks = (params->kept.count * params->lanes + QF_REDUCE_THREADS - 1) / QF_REDUCE_THREADS;
     int64_t wanted = (int64_t)recorder->processor_count * BLOCKS;
     int64_t parts = blocks ? (wanted + blocks - 1) / blocks : 1, most = count / (params->lanes * LEAST_OF_LANE);

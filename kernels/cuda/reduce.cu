@@ -7,6 +7,7 @@
 #include "kernels/cuda/common/functions.cuh"
 #include "kernels/cuda/common/lanes.cuh"
 #include "kernels/cuda/common/loops.cuh"
+#include "kernels/cuda/common/packing.cuh"
 #include "kernels/cuda/reduce.h"
 
 using namespace qfuse;
@@ -41,14 +42,6 @@ __device__ __forceinline__ void load(uint32_t dtype, const void *data, int64_t i
 }
 __device__ __forceinline__ void load(uint32_t dtype, const void *data, int64_t index, int64_t &out) {
     out = load_integer(dtype, data, index);
-}
-__device__ __forceinline__ void load_many(uint32_t dtype, const void *data, int64_t index, float (&out)[VECTOR]) {
-    load_vector_f32(dtype, data, index, out);
-}
-template <typename T>
-__device__ __forceinline__ void load_many(uint32_t dtype, const void *data, int64_t index, T (&out)[VECTOR]) {
-#pragma unroll
-    for (int k = 0; k < VECTOR; k++) load(dtype, data, index + k, out[k]);
 }
 __device__ __forceinline__ void store(uint32_t dtype, uint64_t data, int64_t index, float value) {
     store_float(dtype, data, index, value);
@@ -110,15 +103,6 @@ template <typename T>
 __device__ __forceinline__ T reduce_lane(const qf_reduce_params &params, int64_t base, int64_t first, int64_t last) {
     const void *x = reinterpret_cast<const void *>(params.x);
     T value = start_value<T>(params);
-    if (params.vector) {
-        for (int64_t i = first; i * VECTOR < last; i += params.lanes) {
-            T part[VECTOR];
-            load_many(params.x_dtype, x, base + i * VECTOR, part);
-#pragma unroll
-            for (int k = 0; k < VECTOR; k++) value = combine(params.op, value, part[k]);
-        }
-        return value;
-    }
     const bool is_line = params.reduced.rank <= 1;
     const int64_t stride = params.reduced.rank ? params.reduced.loop[0].from : 0;
     for (int64_t i = first; i < last; i += (int64_t)params.lanes * VECTOR) {
@@ -136,19 +120,106 @@ __device__ __forceinline__ T reduce_lane(const qf_reduce_params &params, int64_t
     return value;
 }
 
-template <typename T>
-__device__ void reduce(const qf_reduce_params &params) {
-    __shared__ T shared[THREADS / 32];
+// The operation is chosen for many elements at once: choosing it for each would cost more than loading it.
+template <int N>
+__device__ __forceinline__ float combine_all(uint32_t op, float value, const float (&part)[N]) {
+    switch (op) {
+    case QF_OP_reduce_max:
+#pragma unroll
+        for (int k = 0; k < N; k++) value = larger(value, part[k]);
+        return value;
+    case QF_OP_reduce_min:
+#pragma unroll
+        for (int k = 0; k < N; k++) value = smaller(value, part[k]);
+        return value;
+    case QF_OP_reduce_prod:
+#pragma unroll
+        for (int k = 0; k < N; k++) value *= part[k];
+        return value;
+    default:
+#pragma unroll
+        for (int k = 0; k < N; k++) value += part[k];
+        return value;
+    }
+}
+
+constexpr int BATCH = 8; // loads in flight
+
+template <int BITS, typename DECODE>
+__device__ __forceinline__ void load_apart(const void *x, const int64_t (&at)[BATCH], float missing,
+                                           float (&out)[BATCH], DECODE decode) {
+    uint32_t codes[BATCH] = {};
+#pragma unroll
+    for (int k = 0; k < BATCH; k++)
+        if (at[k] >= 0) codes[k] = (uint32_t)load_bits(BITS, x, at[k]);
+#pragma unroll
+    for (int k = 0; k < BATCH; k++) out[k] = at[k] >= 0 ? decode(codes[k]) : missing;
+}
+
+__device__ __forceinline__ void load_batch(uint32_t dtype, const void *x, const int64_t (&at)[BATCH], float missing,
+                                           float (&out)[BATCH]) {
+    switch (dtype) {
+    case QF_F32: load_apart<32>(x, at, missing, out, [](uint32_t code) { return float_of(code); }); return;
+    case QF_F16: load_apart<16>(x, at, missing, out, [](uint32_t code) { return decode_f16(code); }); return;
+    case QF_BF16: load_apart<16>(x, at, missing, out, [](uint32_t code) { return float_of(code << 16); }); return;
+    default:
+#pragma unroll 1
+        for (int n = 0; n < BATCH; n++) {
+            const float next = at[n] >= 0 ? load_f32(dtype, x, at[n]) : missing;
+#pragma unroll
+            for (int k = 0; k < BATCH; k++)
+                if (k == n) out[k] = next;
+        }
+    }
+}
+
+__device__ __forceinline__ float reduce_lane_f32(const qf_reduce_params &params, int64_t base, int64_t begin,
+                                                 int64_t lane, int64_t last) {
+    const float start = start_value<float>(params);
+    float value = start;
+    if (params.vector) {
+        const char *x = reinterpret_cast<const char *>(params.x) + base / VECTOR * four_bytes(params.x_dtype);
+        for (int64_t i = begin / VECTOR + lane; i * VECTOR < last; i += (int64_t)params.lanes * VECTOR) {
+            const char *from[VECTOR];
+            uint32_t present = 0;
+            float part[VECTOR * VECTOR];
+#pragma unroll
+            for (int n = 0; n < VECTOR; n++) {
+                from[n] = x + (i + (int64_t)n * params.lanes) * four_bytes(params.x_dtype);
+                present |= (uint32_t)((i + (int64_t)n * params.lanes) * VECTOR < last) << n;
+            }
+            (void)load_fours(params.x_dtype, from, present, start, part);
+            value = combine_all(params.op, value, part);
+        }
+        return value;
+    }
+    const bool is_line = params.reduced.rank <= 1;
+    const int64_t stride = params.reduced.rank ? params.reduced.loop[0].from : 0;
+    for (int64_t i = begin + lane; i < last; i += (int64_t)params.lanes * BATCH) {
+        int64_t at[BATCH];
+        float part[BATCH];
+#pragma unroll
+        for (int k = 0; k < BATCH; k++) {
+            const int64_t n = i + (int64_t)k * params.lanes;
+            at[k] = n >= last ? -1 : base + (is_line ? n * stride : locate(params.reduced, n).from);
+        }
+        load_batch(params.x_dtype, reinterpret_cast<const void *>(params.x), at, start, part);
+        value = combine_all(params.op, value, part);
+    }
+    return value;
+}
+
+template <typename T, typename LANE, typename COMBINE>
+__device__ __forceinline__ void reduce_with(const qf_reduce_params &params, T *shared, LANE reduce_lane_of,
+                                            COMBINE combine_two) {
     const int64_t results = THREADS / params.lanes, lane = threadIdx.x % params.lanes;
     const int64_t begin = blockIdx.y * params.part, end = begin + params.part;
     const int64_t last = end < params.reduced.count ? end : params.reduced.count;
     for (int64_t start = blockIdx.x * results; start < params.kept.count; start += gridDim.x * results) {
         const int64_t index = start + threadIdx.x / params.lanes;
         T value = start_value<T>(params);
-        if (index < params.kept.count)
-            value = reduce_lane<T>(params, locate(params.kept, index).from,
-                                   params.vector ? begin / VECTOR + lane : begin + lane, last);
-        value = combine_lanes(value, params.lanes, shared, [&](T a, T b) { return combine(params.op, a, b); });
+        if (index < params.kept.count) value = reduce_lane_of(locate(params.kept, index).from, begin, lane, last);
+        value = combine_lanes(value, params.lanes, shared, combine_two);
         if (lane || index >= params.kept.count) continue;
         if (params.is_last) {
             if (params.op == QF_OP_reduce_mean) value = quotient(value, params.divisor);
@@ -157,6 +228,27 @@ __device__ void reduce(const qf_reduce_params &params) {
             reinterpret_cast<T *>(params.y)[blockIdx.y * params.kept.count + index] = value;
         }
     }
+}
+
+template <typename T>
+__device__ void reduce(const qf_reduce_params &params) {
+    __shared__ T shared[THREADS / 32];
+    reduce_with(
+        params, shared,
+        [&](int64_t base, int64_t begin, int64_t lane, int64_t last) {
+            return reduce_lane<T>(params, base, begin + lane, last);
+        },
+        [&](T a, T b) { return combine(params.op, a, b); });
+}
+
+__device__ void reduce_f32(const qf_reduce_params &params) {
+    __shared__ float shared[THREADS / 32];
+    reduce_with(
+        params, shared,
+        [&](int64_t base, int64_t begin, int64_t lane, int64_t last) {
+            return reduce_lane_f32(params, base, begin, lane, last);
+        },
+        [&](float a, float b) { return combine(params.op, a, b); });
 }
 
 // --------------------------------------------------------------------------------------------------------------- lines
@@ -295,7 +387,7 @@ __device__ void sum_along(const qf_lines_params &params) {
 extern "C" __global__ void __launch_bounds__(THREADS) qf_reduce(const __grid_constant__ qf_reduce_params params) {
     begin_kernel();
     switch (params.domain) {
-    case F32: reduce<float>(params); return;
+    case F32: reduce_f32(params); return;
     case F64: reduce<double>(params); return;
     default: reduce<int64_t>(params);
     }

@@ -19,7 +19,7 @@ typedef struct qf_reduce_params {
     uint32_t domain;
     uint32_t lanes;
     uint32_t is_last; /* y gets results; 0: parts */
-    uint32_t vector;  /* 4 elements of x may be loaded at once */
+    uint32_t vector;  /* 4 elements of x may be loaded at once, of a dtype that load_fours takes */
     uint32_t unused;
     int64_t part;       /* elements of a part */
     int64_t divisor;    /* of a mean */

@@ -26,8 +26,16 @@ static uint32_t lanes_for(const qf_cuda_recorder *recorder, const qf_rows_params
     return lanes;
 }
 
+static bool fits_registers(const qf_rows_params *params) {
+    qf_dtype dtype = (qf_dtype)params->x_dtype;
+    bool is_common =
+        dtype == QF_F32 || dtype == QF_F16 || dtype == QF_BF16 || dtype == QF_F8E4M3FN || dtype == QF_F8E5M2;
+    return is_common && params->aligned && params->size <= (int64_t)params->lanes * QF_ROWS_CACHED;
+}
+
 static qf_status add_rows(qf_cuda_recorder *recorder, const char *kernel, qf_rows_params *params) {
     params->lanes = lanes_for(recorder, params);
+    params->in_registers = fits_registers(params);
     uint32_t threads = params->lanes > LEAST_THREADS ? params->lanes : LEAST_THREADS;
     qf_cuda_launch *launch =
         qf_cuda_add_grid(recorder, "rows", kernel, sizeof *params, (uint64_t)params->count * params->lanes, threads);

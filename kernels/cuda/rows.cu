@@ -1,10 +1,11 @@
-// Owns: softmax, log_softmax along any axis and layer_norm: a row is read once and kept in registers where it fits, and
+// Owns: softmax, log_softmax along any axis and layer_norm: a row is read once and held in registers where it fits, and
 // read again where it does not. Does not own: other reductions (reduce.cu).
 // Read next: rows.h.
 #include "kernels/cuda/common/element.cuh"
 #include "kernels/cuda/common/functions.cuh"
 #include "kernels/cuda/common/lanes.cuh"
 #include "kernels/cuda/common/loops.cuh"
+#include "kernels/cuda/common/packing.cuh"
 #include "kernels/cuda/rows.h"
 
 using namespace qfuse;
@@ -94,51 +95,122 @@ __device__ __forceinline__ void store_some(uint32_t dtype, uint64_t data, int64_
     store_doubles(dtype, data, first, inner, left, {numbers[0], numbers[1], numbers[2], numbers[3]});
 }
 
-// The runs of a thread in a row of whole vectors, all loads in flight before the first conversion. False for rare
-// dtypes.
-template <int BITS, typename CONVERT>
-__device__ __forceinline__ bool load_runs(uint64_t data, const int64_t (&first)[CACHED / VECTOR], uint32_t present,
-                                          float (&out)[CACHED], CONVERT convert) {
-    uint32_t words[CACHED / VECTOR][(VECTOR * BITS / 8 + 3) / 4] = {};
-#pragma unroll
-    for (int n = 0; n < CACHED / VECTOR; n++)
-        if (present >> n & 1)
-            load_words<VECTOR * BITS / 8>(reinterpret_cast<const char *>(data) + first[n] * BITS / 8, words[n]);
-#pragma unroll
-    for (int n = 0; n < CACHED / VECTOR; n++)
-#pragma unroll
-        for (int k = 0; k < VECTOR; k++) out[n * VECTOR + k] = convert((uint32_t)unpack<BITS>(words[n], k));
-    return true;
-}
+// ------------------------------------------------------------------------------------------------- rows that are held
 
-__device__ __forceinline__ bool load_aligned(uint32_t dtype, uint64_t data, const int64_t (&first)[CACHED / VECTOR],
-                                             uint32_t present, float (&out)[CACHED]) {
-    switch (dtype) {
-    case QF_F32: return load_runs<32>(data, first, present, out, [](uint32_t code) { return float_of(code); });
-    case QF_F16: return load_runs<16>(data, first, present, out, [](uint32_t code) { return decode_f16(code); });
-    case QF_BF16: return load_runs<16>(data, first, present, out, [](uint32_t code) { return float_of(code << 16); });
-    default: return false;
+constexpr int RUNS = CACHED / VECTOR;
+
+// Vectors of a row: thread l takes the vectors l, l + lanes, ...; those past the end are `missing` numbers.
+struct held {
+    const qf_rows_params &params;
+    int64_t start;
+    uint32_t lane, present; // bit n: run n exists
+    float at[CACHED];
+
+    __device__ __forceinline__ held(const qf_rows_params &all, int64_t row, float missing)
+        : params(all), start(row * all.size), lane(threadIdx.x % all.lanes), present(0) {
+        const char *from[RUNS];
+#pragma unroll
+        for (int n = 0; n < RUNS; n++) {
+            present |= (uint32_t)(row < params.count && run(n) < params.size) << n;
+            from[n] = reinterpret_cast<const char *>(params.x) + (start + run(n)) / VECTOR * four_bytes(params.x_dtype);
+        }
+        (void)load_fours(params.x_dtype, from, present, missing, at);
+    }
+    __device__ __forceinline__ int64_t run(int n) const {
+        return (int64_t)(n * params.lanes + lane) * VECTOR;
+    }
+    // Numbers beside the row's elements, which lie as one row.
+    __device__ __forceinline__ void load_beside(uint32_t dtype, uint64_t data, float (&out)[CACHED]) const {
+        const char *from[RUNS];
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+            from[n] = reinterpret_cast<const char *>(data) + run(n) / VECTOR * four_bytes(dtype);
+        if (load_fours(dtype, from, present, 0, out)) return;
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+            load_some(dtype, data, run(n), 1, present >> n & 1 ? VECTOR : 0, true, out + n * VECTOR);
+    }
+    __device__ __forceinline__ void store() const {
+        char *to[RUNS];
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+            to[n] = reinterpret_cast<char *>(params.y) + (start + run(n)) / VECTOR * four_bytes(params.y_dtype);
+        if (store_fours(params.y_dtype, to, present, at)) return;
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+            store_floats(params.y_dtype, params.y, start + run(n), 1, present >> n & 1 ? VECTOR : 0, true,
+                         {at[n * VECTOR], at[n * VECTOR + 1], at[n * VECTOR + 2], at[n * VECTOR + 3]});
+    }
+};
+
+__device__ __forceinline__ void softmax_held(const qf_rows_params &params) {
+    __shared__ float shared[MOST_THREADS / 32];
+    const float lowest = -__int_as_float(0x7F800000);
+    const int64_t rows = blockDim.x / params.lanes;
+    for (int64_t first = blockIdx.x * rows; first < params.count; first += gridDim.x * rows) {
+        // Minus infinity adds nothing. A NaN need not show in the maximum: it makes the sum NaN.
+        held row(params, first + threadIdx.x / params.lanes, lowest);
+        float most = lowest, total = 0;
+#pragma unroll
+        for (int i = 0; i < CACHED; i++) most = fmaxf(most, row.at[i]);
+        most = combine_lanes(most, params.lanes, shared, [](float a, float b) { return fmaxf(a, b); });
+#pragma unroll
+        for (int i = 0; i < CACHED; i++) {
+            const float power = expf(row.at[i] - most);
+            total += power;
+            row.at[i] = params.logarithm ? row.at[i] - most : power;
+        }
+        total = combine_lanes(total, params.lanes, shared, [](float a, float b) { return a + b; });
+        const float shift = params.logarithm ? logf(total) : 0;
+#pragma unroll
+        for (int i = 0; i < CACHED; i++) row.at[i] = params.logarithm ? row.at[i] - shift : row.at[i] / total;
+        row.store();
     }
 }
-__device__ __forceinline__ bool load_aligned(uint32_t, uint64_t, const int64_t (&)[CACHED / VECTOR], uint32_t,
-                                             double (&)[CACHED]) {
-    return false;
+
+__device__ __forceinline__ void layer_norm_held(const qf_rows_params &params) {
+    __shared__ float shared[MOST_THREADS / 32];
+    const auto add = [](float a, float b) { return a + b; };
+    const int64_t rows = blockDim.x / params.lanes;
+    for (int64_t first = blockIdx.x * rows; first < params.count; first += gridDim.x * rows) {
+        held row(params, first + threadIdx.x / params.lanes, 0);
+        float sum = 0, squares = 0, beside[CACHED];
+#pragma unroll
+        for (int i = 0; i < CACHED; i++) sum += row.at[i];
+        const float mean = combine_lanes(sum, params.lanes, shared, add) / (float)params.size;
+#pragma unroll
+        for (int i = 0; i < CACHED; i++) {
+            row.at[i] -= mean;
+            squares = row.present >> (i / VECTOR) & 1 ? sum_of(squares, product(row.at[i], row.at[i])) : squares;
+        }
+        squares = combine_lanes(squares, params.lanes, shared, add);
+        const float deviation = sqrtf(sum_of(squares / (float)params.size, (float)params.epsilon));
+#pragma unroll
+        for (int i = 0; i < CACHED; i++) row.at[i] = row.at[i] / deviation;
+        if (params.weight) {
+            row.load_beside(params.weight_dtype, params.weight, beside);
+#pragma unroll
+            for (int i = 0; i < CACHED; i++) row.at[i] = product(row.at[i], beside[i]);
+        }
+        if (params.bias) {
+            row.load_beside(params.bias_dtype, params.bias, beside);
+#pragma unroll
+            for (int i = 0; i < CACHED; i++) row.at[i] = sum_of(row.at[i], beside[i]);
+        }
+        row.store();
+    }
 }
 
-// A row as its threads see it: runs of VECTOR elements, thread l takes the runs l, l + lanes, ...
+// ------------------------------------------------------------------------------ rows of any kind, read again each time
+
 template <typename T>
 struct row {
     const qf_rows_params &params;
     int64_t start, lane;
     bool exists; // threads past the last row compute with the others and store nothing
-    T cache[CACHED];
 
     __device__ __forceinline__ int64_t run(int64_t n) const {
         return (n * params.lanes + lane) * VECTOR;
-    }
-    __device__ __forceinline__ bool fits() const {
-        // f64 rows are read again: there are not the registers.
-        return sizeof(T) == sizeof(float) && params.size <= (int64_t)params.lanes * CACHED;
     }
     __device__ __forceinline__ void load(int64_t at, T *out) const {
         load_some(params.x_dtype, params.x, start + at * params.inner, params.inner, exists ? params.size - at : 0,
@@ -148,14 +220,6 @@ struct row {
     // Calls visit(element) for the thread's elements in ascending order.
     template <typename VISIT>
     __device__ __forceinline__ void each(VISIT visit) const {
-        if (fits()) {
-#pragma unroll
-            for (int n = 0; n < CACHED / VECTOR; n++)
-#pragma unroll
-                for (int k = 0; k < VECTOR; k++)
-                    if (run(n) + k < params.size) visit(cache[n * VECTOR + k]);
-            return;
-        }
         for (int64_t n = 0; run(n) < params.size; n++) {
             T part[VECTOR];
             load(run(n), part);
@@ -165,44 +229,16 @@ struct row {
         }
     }
 
-    // Stores map(element, index in the row).
+    // Stores the elements after map(four elements, index of the first in the row).
     template <typename MAP>
     __device__ __forceinline__ void store(MAP map) const {
-        const auto store_run = [&](int64_t at, const T *numbers) {
-            T part[VECTOR];
-#pragma unroll
-            for (int k = 0; k < VECTOR; k++) part[k] = numbers[k];
-            map(part, at);
-            store_some(params.y_dtype, params.y, start + at * params.inner, params.inner, params.size - at,
-                       params.aligned, part);
-        };
-        if (!exists) return;
-        if (fits()) {
-#pragma unroll
-            for (int n = 0; n < CACHED / VECTOR; n++)
-                if (run(n) < params.size) store_run(run(n), cache + n * VECTOR);
-            return;
-        }
-        for (int64_t n = 0; run(n) < params.size; n++) {
+        for (int64_t n = 0; exists && run(n) < params.size; n++) {
             T part[VECTOR];
             load(run(n), part);
-            store_run(run(n), part);
+            map(part, run(n));
+            store_some(params.y_dtype, params.y, start + run(n) * params.inner, params.inner, params.size - run(n),
+                       params.aligned, part);
         }
-    }
-
-    __device__ __forceinline__ void fill() {
-        if (!fits()) return;
-        int64_t first[CACHED / VECTOR];
-        uint32_t present = 0;
-#pragma unroll
-        for (int n = 0; n < CACHED / VECTOR; n++) {
-            first[n] = start + run(n);
-            present |= (uint32_t)(exists && run(n) < params.size) << n;
-        }
-        if (params.aligned && load_aligned(params.x_dtype, params.x, first, present, cache)) return;
-#pragma unroll
-        for (int n = 0; n < CACHED / VECTOR; n++)
-            if (run(n) < params.size) load(run(n), cache + n * VECTOR);
     }
 };
 
@@ -213,7 +249,6 @@ __device__ __forceinline__ void for_each_row(const qf_rows_params &params, WORK 
         const int64_t number = first + threadIdx.x / params.lanes;
         row<T> mine = {params, number / params.inner * params.size * params.inner + number % params.inner,
                        threadIdx.x % params.lanes, number < params.count};
-        mine.fill();
         work(mine);
     }
 }
@@ -267,7 +302,9 @@ __device__ void layer_norm(const qf_rows_params &params) {
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) qf_softmax(const __grid_constant__ qf_rows_params params) {
     begin_kernel();
-    if (params.x_dtype == QF_F64)
+    if (params.in_registers)
+        softmax_held(params);
+    else if (params.x_dtype == QF_F64)
         softmax<double>(params);
     else
         softmax<float>(params);
@@ -276,7 +313,9 @@ extern "C" __global__ void __launch_bounds__(MOST_THREADS) qf_softmax(const __gr
 extern "C" __global__ void __launch_bounds__(MOST_THREADS)
     qf_layer_norm(const __grid_constant__ qf_rows_params params) {
     begin_kernel();
-    if (params.x_dtype == QF_F64)
+    if (params.in_registers)
+        layer_norm_held(params);
+    else if (params.x_dtype == QF_F64)
         layer_norm<double>(params);
     else
         layer_norm<float>(params);

@@ -15,7 +15,8 @@ typedef struct qf_rows_params {
     uint32_t x_dtype, y_dtype, weight_dtype, bias_dtype;
     uint32_t lanes;   /* neighbouring threads that share a row */
     uint32_t aligned; /* vectors of x, y, weight and bias may be accessed at once */
-    uint32_t logarithm, unused;
+    uint32_t logarithm;
+    uint32_t in_registers; /* a row's threads hold it; x has a dtype that load_fours takes */
     int64_t size, inner, count;
     double epsilon;
 } qf_rows_params;

@@ -45,9 +45,10 @@ static void one_step_is_one_instruction(void **state) {
     assert_int_equal(params->tensors[params->codes[0].second].address, PLACE(1));
     assert_int_equal(params->tensors[params->codes[0].result].address, PLACE(2));
     assert_int_equal(params->tensors[0].kind, QF_ELEMENTWISE_ALIGNED);
-    /* 1024 threads of 8 elements spread over the processors. */
+    /* Threads of a few vectors each, spread over the processors. */
     const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_elementwise");
-    assert_int_equal(launch->grid[0] * launch->block[0], 1024);
+    assert_int_equal(launch->grid[0] * launch->block[0] * QF_ELEMENTWISE_VECTOR * QF_ELEMENTWISE_GROUPS,
+                     ROWS * COLUMNS);
     assert_int_equal(launch->block[0], 32);
     cuda_finish(&test);
 }
@@ -112,7 +113,7 @@ static void chains_keep_values_in_registers(void **state) {
     assert_int_equal(params->codes[3].first, QF_ELEMENTWISE_LAST);
     assert_int_equal(params->codes[3].saturate, 0);
     const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_elementwise");
-    assert_int_equal(launch->shared_bytes, launch->block[0] * 8 * 4);
+    assert_int_equal(launch->shared_bytes, launch->block[0] * QF_ELEMENTWISE_VECTOR * QF_ELEMENTWISE_GROUPS * 4);
     cuda_finish(&test);
 }
 
@@ -221,7 +222,7 @@ static void choices_take_their_condition_first(void **state) {
     const qf_elementwise_params *params = program(&test, "qf_elementwise");
     assert_int_equal(params->code_count, 3);
     assert_int_equal(params->codes[1].op, QF_ELEMENTWISE_CONDITION);
-    assert_int_equal(params->codes[1].first, QF_ELEMENTWISE_LAST);
+    assert_int_equal(params->codes[1].second, QF_ELEMENTWISE_LAST);
     assert_int_equal(params->codes[2].op, QF_OP_where);
     assert_int_equal(params->codes[2].first, params->codes[0].first); /* one tensor, read twice */
     cuda_finish(&test);
