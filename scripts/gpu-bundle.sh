@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # Owns: build/gpu-bundle, a folder with everything that a GPU machine needs to test and time QFuse: no compiler, no source tree.
 # Does not own: its commands (scripts/gpu/run.sh).
-# Next: docs/gpu.md. Usage: scripts/gpu-bundle.sh [--without-decode]; --without-decode leaves out the decode kernels' own harnesses,
-# which take minutes to build.
+# Next: docs/gpu.md. Usage: scripts/gpu-bundle.sh [--without-harnesses]; this leaves out the attention kernels' own accuracy harnesses
+# and benches, which take minutes to build.
 . "$(dirname "$0")/lib.sh"
 install_missing "${build_packages[@]}"
-decode=yes
-[ "${1:-}" = --without-decode ] && decode=no
+harnesses=yes
+case ${1:-} in
+    '') ;;
+    --without-harnesses) harnesses=no ;;
+    *) echo "usage: $0 [--without-harnesses]" >&2; exit 2 ;;
+esac
 folder=$root/build/gpu bundle=$root/build/gpu-bundle
 
 # DT_RPATH, not DT_RUNPATH: the libraries' own dependencies are looked for beside them as well.
@@ -20,16 +24,18 @@ grep 'GPU kernels' "$folder/configure.log"
 grep -q 'GPU kernels: compiled' "$folder/configure.log" || { echo "nvcc was not found: scripts/deps.sh cuda fetches it"; exit 1; }
 cmake --build "$folder" -j "$(nproc)" --target qfuse_program conformance emitted_example qfuse qfuse_rt >"$folder/build.log" 2>&1 ||
     { tail -n 60 "$folder/build.log"; exit 1; }
-if [ "$decode" = yes ]; then
-    say "building the decode kernels' harnesses"
-    kernels/cuda/build.sh -o "$folder/decode" -j "$(nproc)"
+if [ "$harnesses" = yes ]; then
+    for family in decode prefill; do
+        say "building the harnesses of $family"
+        kernels/cuda/build.sh -k "$family" -o "$folder/$family" -j "$(nproc)"
+    done
 fi
 
 say "putting it together"
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/scripts" "$bundle/bench" "$bundle/model"
 cp "$folder/tools/qfuse" "$folder/tests/gpu/conformance/conformance" "$folder/tests/emitted/emitted_example" "$bundle/bin/"
-for program in "$folder"/decode/*_accuracy "$folder"/decode/*_bench; do
+for program in "$folder"/decode/*_accuracy "$folder"/decode/*_bench "$folder"/prefill/*_accuracy "$folder"/prefill/*_bench; do
     if [ -x "$program" ]; then cp "$program" "$bundle/bin/"; fi
 done
 cp -P "$folder"/libqfuse.so* "$folder"/libqfuse_rt.so* "$bundle/lib/"

@@ -10,9 +10,9 @@ usage() {
     cat <<'TEXT'
 usage: run.sh COMMAND [arguments]
   smoke                  one small plan on the GPU against the CPU, and what the machine has
-  conformance [options]  every GPU kernel against the CPU (bin/conformance --help), then the decode kernels' accuracy
+  conformance [options]  every GPU kernel against the CPU (bin/conformance --help), then the attention kernels' accuracy
   sanitize [options]     compute-sanitizer memcheck and racecheck over the small cases
-  bench [options]        attention, matrix products, copies: bin/qfuse bench; then the decode kernels' bench
+  bench [options]        attention, matrix products, copies: bin/qfuse bench; then the attention kernels' benches
   peers [options]        the same attention beside cuDNN and PyTorch (bench/attention.py), where Python has them
   corpus FOLDER          every model of a corpus on the GPU, unfused and fused, against its references and the CPU
 compute-sanitizer is taken from $COMPUTE_SANITIZER, the PATH, /usr/local/cuda*/bin or /opt/nvidia.
@@ -70,7 +70,10 @@ sanitize() {
 bench() {
     machine
     "$QFUSE" bench --device=cuda "$@" || return
-    if [ $# -eq 0 ] && [ -x "$here/bin/decode_bench" ]; then "$here/bin/decode_bench"; fi
+    [ $# -eq 0 ] || return 0
+    for program in "$here"/bin/*_bench; do
+        if [ -x "$program" ]; then echo "== $(basename "$program")"; "$program"; fi
+    done
 }
 
 peers() {
