@@ -29,4 +29,11 @@ inline const std::vector<Cell> kPagedCells = {
     {1, 32768, 32, 8, 128, 0, 844}, {1, 65536, 32, 8, 128, 0, 864},
 };
 
+// Where output types are timed beside each other.
+inline const std::vector<Cell> kTypeCells = {
+    {4, 4096, 32, 8, 128, 0, 0}, {1, 16384, 32, 8, 128, 0, 0}, {1, 1024, 32, 8, 128, 0, 0}};
+
+// Heads of the packed mix; its lengths are the bench's.
+inline const std::vector<Cell> kMixCells = {{16, 1024, 32, 8, 128, 0, 0}};
+
 } // namespace bench

@@ -3,8 +3,8 @@
 // Read next: bench/RESULTS.md for dated results.
 //
 // prefill_bench [SECTION...] [--name=value...]
-//   sections: dense, paged; none = all
-//   values:   cell (substring of a cell's name), ctas (0 = one a multiprocessor), section (KV heads handed out
+//   sections: dense, paged, types (16-bit outputs), mix (sequences of different lengths in one packed batch); none =
+//   all values:   cell (substring of a cell's name), ctas (0 = one a multiprocessor), section (KV heads handed out
 //   together,
 //             0 = the host's choice), warm (milliseconds of load before a row is timed)
 //
@@ -73,6 +73,25 @@ void fill(Buffer<uint8_t> &buffer, size_t bytes, uint32_t seed) {
 struct Variant {
     int page_size = 0, out_dtype = QF_PREFILL_E4M3;
     bool causal = true, head_major = false;
+    std::vector<int> mix; // tokens of each sequence of a packed, paged batch; empty: the cell's batch and tokens
+};
+
+// What follows from a cell and a variant before any memory is taken.
+struct Shape {
+    std::vector<int> lengths;
+    int64_t tokens = 0, blocks = 0; // of q; of k and v: pages, or batch elements
+    int block = 0, width = 0;       // tokens of a block; blocks of the longest sequence
+    double flop = 0;
+
+    Shape(const Cell &cell, const Variant &variant)
+        : lengths(variant.mix.empty() ? std::vector<int>(cell.batch, cell.tokens) : variant.mix) {
+        block = variant.page_size > 0 ? variant.page_size : cell.tokens;
+        for (int length : lengths) {
+            const int count = (length + block - 1) / block;
+            tokens += length, blocks += count, width = std::max(width, count);
+            flop += 4.0 * length * length * cell.head_dim * cell.q_heads * (variant.causal ? 0.5 : 1.0);
+        }
+    }
 };
 
 std::string cell_name(const Cell &cell) {
@@ -94,41 +113,52 @@ double mean_clocks(const int *device, int ctas) {
 #endif
 
 void run_cell(const Cell &cell, const Variant &variant) {
-    const std::string name = cell_name(cell);
+    const std::string name = variant.mix.empty() ? cell_name(cell) : "mix of " + cell_name(cell);
     if (!g_options.cell.empty() && name.find(g_options.cell) == std::string::npos) return;
+    const Shape shape(cell, variant);
+    const bool packed = !variant.mix.empty();
     qf_prefill_problem problem = {};
     problem.dtype = QF_PREFILL_E4M3, problem.out_dtype = variant.out_dtype, problem.head_dim = cell.head_dim;
-    problem.kv_heads = cell.kv_heads, problem.group = cell.q_heads / cell.kv_heads, problem.batch = cell.batch;
-    problem.q_tokens = problem.kv_tokens = cell.tokens;
-    problem.page_size = variant.page_size;
-    const int block = variant.page_size > 0 ? variant.page_size : cell.tokens; // tokens of a page or batch element
-    const int64_t blocks = static_cast<int64_t>(cell.batch) * cell.tokens / block;
-    problem.pages = blocks;
+    problem.kv_heads = cell.kv_heads, problem.group = cell.q_heads / cell.kv_heads;
+    problem.batch = static_cast<int>(shape.lengths.size()), problem.packed = packed;
+    problem.q_tokens = packed ? static_cast<int>(shape.tokens) : cell.tokens;
+    problem.kv_tokens = shape.width * shape.block, problem.page_size = variant.page_size;
+    problem.pages = shape.blocks;
     problem.softmax_scale = 1.0f / std::sqrt(static_cast<float>(cell.head_dim));
     problem.causal = variant.causal, problem.window_left = problem.window_right = -1;
     if (qf_prefill_refusal(&problem) != nullptr) return;
     qf_prefill_choice choice = qf_prefill_choose(&problem, g_options.ctas > 0 ? g_options.ctas : g_multiprocessors);
-    const size_t q_count = static_cast<size_t>(cell.batch) * cell.tokens * cell.q_heads * cell.head_dim;
-    const size_t k_count = q_count / cell.q_heads * cell.kv_heads;
+    const size_t q_count = static_cast<size_t>(shape.tokens) * cell.q_heads * cell.head_dim;
+    const size_t k_count = static_cast<size_t>(shape.blocks) * shape.block * cell.kv_heads * cell.head_dim;
+    const size_t entries = shape.lengths.size() * shape.width;
     Buffer<uint8_t> q(q_count), k(k_count), v(k_count), out(q_count * 2);
-    Buffer<int> table(blocks + 2 * g_multiprocessors);
+    Buffer<int> table(entries + 2 * g_multiprocessors), lengths(shape.lengths.size()), start(shape.lengths.size() + 1);
     Buffer<float> scales(4);
     Buffer<uint32_t> ticket(1);
     fill(q, q_count, 1), fill(k, k_count, 2), fill(v, k_count, 3);
-    std::vector<int> pages(blocks);
-    for (int64_t i = 0; i < blocks; ++i) pages[i] = static_cast<int>(i);
+    std::vector<int> pages(shape.blocks), host_table(entries, 0), host_start(1, 0);
+    for (int64_t i = 0; i < shape.blocks; ++i) pages[i] = static_cast<int>(i);
     std::mt19937 shuffle(1);
     std::shuffle(pages.begin(), pages.end(), shuffle);
+    int64_t used = 0;
+    for (size_t b = 0; b < shape.lengths.size(); ++b) {
+        for (int i = 0; i < (shape.lengths[b] + shape.block - 1) / shape.block; ++i) {
+            host_table[b * shape.width + i] = pages[used++];
+        }
+        host_start.push_back(host_start.back() + shape.lengths[b]);
+    }
     const float host_scales[4] = {1.0f, 1.0f, 1.0f, 0.01f};
-    CHECK(cudaMemcpy(table.data, pages.data(), blocks * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(table.data, host_table.data(), entries * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(lengths.data, shape.lengths.data(), shape.lengths.size() * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(start.data, host_start.data(), host_start.size() * 4, cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(scales.data, host_scales, sizeof host_scales, cudaMemcpyHostToDevice));
     CHECK(cudaMemset(ticket.data, 0, 4));
     qf_prefill_params p;
     qf_prefill_fill(&problem, &p);
     const int64_t row = cell.head_dim, kv_row = row * cell.kv_heads;
     const qf_prefill_tensor q_tensor = {q.data, row * cell.q_heads, row, row * cell.q_heads * cell.tokens};
-    qf_prefill_tensor k_tensor = {k.data, variant.head_major ? row : kv_row, variant.head_major ? row * block : row,
-                                  kv_row * block};
+    qf_prefill_tensor k_tensor = {k.data, variant.head_major ? row : kv_row,
+                                  variant.head_major ? row * shape.block : row, kv_row * shape.block};
     qf_prefill_tensor v_tensor = k_tensor;
     v_tensor.address = v.data;
     if (!encode_maps(problem, q_tensor, k_tensor, v_tensor, &p)) {
@@ -137,13 +167,13 @@ void run_cell(const Cell &cell, const Variant &variant) {
     }
     p.out = out.data, p.ticket = ticket.data;
     p.q_scale = scales.data, p.k_scale = scales.data + 1, p.v_scale = scales.data + 2, p.out_scale = scales.data + 3;
-    p.block_table = table.data, p.block_table_stride = cell.tokens / block;
+    p.block_table = table.data, p.block_table_stride = shape.width;
+    if (packed) p.q_start = start.data, p.kv_lens = lengths.data;
     p.out_batch_stride = row * cell.q_heads * cell.tokens, p.out_token_stride = row * cell.q_heads;
     p.out_head_stride = row, p.bottom_right = 1;
     if (g_options.section > 0) p.section_heads = g_options.section;
 
-    const double flop =
-        4.0 * cell.batch * cell.tokens * cell.tokens * cell.head_dim * cell.q_heads * (variant.causal ? 0.5 : 1.0);
+    const double flop = shape.flop;
     const int launches = static_cast<int>(std::min(200.0, std::max(1.0, 5e-3 / (flop / 8e14))));
     CHECK(launch(problem, choice, p, true, g_stream)); // attributes are set outside the capture
     CHECK(cudaStreamSynchronize(g_stream));
@@ -232,6 +262,26 @@ int main(int argc, char **argv) {
         }
         variant.page_size = 64, variant.head_major = true;
         run_table("paged 64 HND", kPagedCells, variant, false);
+    }
+    if (wanted("types")) {
+        Variant variant;
+        for (int dtype : {QF_PREFILL_E4M3, QF_PREFILL_BF16, QF_PREFILL_F16}) {
+            variant.out_dtype = dtype;
+            run_table(dtype == QF_PREFILL_E4M3   ? "e4m3 out"
+                      : dtype == QF_PREFILL_BF16 ? "bf16 out"
+                                                 : "f16 out",
+                      kTypeCells, variant, true);
+        }
+    }
+    if (wanted("mix")) {
+        // The longest sequence first, then last: the order must not matter much.
+        Variant variant;
+        variant.page_size = 64;
+        variant.mix.assign(16, 1024);
+        variant.mix.front() = 16384;
+        run_table("packed, page 64 NHD: 16k, then 15 of 1k", kMixCells, variant, false);
+        std::swap(variant.mix.front(), variant.mix.back());
+        run_table("packed, page 64 NHD: 15 of 1k, then 16k", kMixCells, variant, false);
     }
     return 0;
 }
