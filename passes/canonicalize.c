@@ -67,7 +67,8 @@ static bool is_identity(const qf_graph *graph, qf_node node) {
 static bool holds_exactly(qf_dtype wide, qf_dtype narrow) {
     if (wide == QF_F64) return narrow == QF_F32 || narrow == QF_F16 || narrow == QF_BF16 || qf_dtype_is_float8(narrow);
     if (wide == QF_F32) return narrow == QF_F16 || narrow == QF_BF16 || qf_dtype_is_float8(narrow);
-    if (wide == QF_F16) return narrow == QF_F8E4M3FN || narrow == QF_F8E5M2;
+    if (wide == QF_BF16) return qf_dtype_is_float8(narrow);
+    if (wide == QF_F16) return qf_dtype_is_float8(narrow) && narrow != QF_F8E8M0FNU;
     if (wide == QF_I64) return narrow == QF_I32 || narrow == QF_I8 || narrow == QF_U8 || narrow == QF_I1;
     if (wide == QF_I32) return narrow == QF_I8 || narrow == QF_U8 || narrow == QF_I1;
     return false;

@@ -3,6 +3,8 @@
  * Next: tests/graphs.h. */
 #include "tests/graphs.h"
 
+#include "base/convert.h"
+
 static void cse_merges_equal_nodes_in_either_operand_order(void **unused) {
     (void)unused;
     check_state state;
@@ -74,6 +76,40 @@ static void canonicalize_keeps_a_narrowing_cast(void **unused) {
     assert_int_equal(count_op(graph, QF_OP_cast), 2);
     qf_graph_destroy(graph);
     check_destroy(context, &state);
+}
+
+/* A cast through a type that holds every number of the first one is one cast: each code of each pair is tried. */
+static void canonicalize_drops_a_widening_between(void **unused) {
+    (void)unused;
+    static const qf_dtype eight[] = {QF_F8E4M3FN, QF_F8E5M2, QF_F8E4M3FNUZ, QF_F8E5M2FNUZ, QF_F8E8M0FNU};
+    static const qf_dtype between[] = {QF_F16, QF_BF16};
+    for (size_t i = 0; i < QF_COUNT_OF(eight); i++) {
+        for (size_t j = 0; j < QF_COUNT_OF(between); j++) {
+            bool exact = true;
+            for (uint32_t code = 0; code < 256; code++) {
+                uint8_t narrow = (uint8_t)code;
+                uint16_t wide;
+                float direct, through;
+                qf_convert_array(QF_F32, &direct, eight[i], &narrow, 1, false);
+                qf_convert_array(between[j], &wide, eight[i], &narrow, 1, false);
+                qf_convert_array(QF_F32, &through, between[j], &wide, 1, false);
+                exact = exact &&
+                        (memcmp(&direct, &through, sizeof direct) == 0 || (direct != direct && through != through));
+            }
+            char text[256];
+            (void)snprintf(text, sizeof text,
+                           "graph @g(%%a: %s[4]) {\n  %%b = cast %%a {dtype=%s}\n  %%c = cast %%b {dtype=f32}\n"
+                           "  return %%c\n}\n",
+                           qf_dtype_name(eight[i]), qf_dtype_name(between[j]));
+            check_state state;
+            qf_context *context = check_context(&state);
+            qf_graph *graph = graph_of(context, text);
+            run_passes(graph, "canonicalize,dce", NULL);
+            assert_int_equal(count_op(graph, QF_OP_cast), exact ? 1 : 2);
+            qf_graph_destroy(graph);
+            check_destroy(context, &state);
+        }
+    }
 }
 
 static void canonicalize_shortens_layout_chains(void **unused) {
@@ -163,6 +199,7 @@ int main(void) {
         cmocka_unit_test(dce_keeps_effects),
         cmocka_unit_test(canonicalize_drops_identities),
         cmocka_unit_test(canonicalize_keeps_a_narrowing_cast),
+        cmocka_unit_test(canonicalize_drops_a_widening_between),
         cmocka_unit_test(canonicalize_shortens_layout_chains),
         cmocka_unit_test(canonicalize_writes_matmul_as_einsum),
         cmocka_unit_test(canonicalize_makes_shape_arithmetic_symbolic),
