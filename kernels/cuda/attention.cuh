@@ -6,7 +6,7 @@
 #include <climits>
 #include <cstdint>
 
-#include "attention.h"
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/common/element.cuh"
 
 namespace qfuse::attention {

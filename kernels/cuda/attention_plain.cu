@@ -5,7 +5,7 @@
 // One CTA has 32 rows of one KV head (its query heads one after another) and at most 128 elements of the values.
 // Operands become f32 on their way into shared memory, FP8 ones times their scale, as on the CPU. A thread has 4 rows
 // by 4 keys of the scores, then 4 rows by 8 elements of the result. A tile's P V is summed from zero and then added.
-#include "attention.cuh"
+#include "kernels/cuda/attention.cuh"
 
 namespace qfuse::attention {
 

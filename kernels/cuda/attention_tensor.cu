@@ -8,7 +8,7 @@
 // P is given to the tensor cores as the sum of two 16-bit numbers where it is not FP8, so it has at least 16 bits.
 // p=graph and p=kernel need the whole row's sum or maximum before P is rounded: a first pass over the keys finds it.
 // Values that are infinite or NaN are zero in shared memory; their tile adds them one by one to the rows that see them.
-#include "attention.cuh"
+#include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/common/mma_sync.cuh"
 
