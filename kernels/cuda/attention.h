@@ -77,7 +77,7 @@ typedef struct qf_cuda_attention_params {
 
 /* The head dim as the tensor kernel holds it. */
 QF_ATTENTION_FUNCTION int32_t qf_attention_padded_depth(int32_t depth) {
-    return depth > 0 ? (depth + 15) / 16 * 16 : 16;
+    return (depth + 15) / 16 * 16;
 }
 
 /* 16-bit elements of the tile of keys, whose memory holds scores at times. */
