@@ -8,5 +8,12 @@ for file in "$@"; do files+=("$(realpath "$file")"); done
 [ ${#files[@]} -gt 0 ] || mapfile -t files < <(find "$root/tests/golden" -name '*.golden' | sort)
 build release golden_runner qfuse_program generate_docs
 program=$(find "$root/build/release" -maxdepth 3 -type f -name qfuse -perm -u+x | head -n 1)
-"$root/build/release/tests/golden/golden_runner" --bless "$program" "${files[@]}"
+others=()
+for file in "${files[@]}"; do
+    case $file in
+        */golden/mlir/*) "$root/build/release/tests/golden/golden_runner" --bless "$(dirname "$program")/qfuse-mlir" "$file" ;;
+        *) others+=("$file") ;;
+    esac
+done
+[ ${#others[@]} -eq 0 ] || "$root/build/release/tests/golden/golden_runner" --bless "$program" "${others[@]}"
 git diff --stat -- tests/golden docs/ops.md

@@ -23,6 +23,8 @@
 #define QF_MLIR_SMALL_INTEGER_BYTES ((uint64_t)64 << 10)
 /* What an opaque node keeps of its operation's printed form. */
 #define QF_MLIR_MAX_PAYLOAD         ((size_t)64 << 10)
+/* How many of them keep it. */
+#define QF_MLIR_MAX_PRINTED         64
 #define QF_MLIR_ANY                 UINT32_MAX
 
 typedef struct qf_mlir_call qf_mlir_call;
@@ -89,6 +91,7 @@ typedef struct qf_mlir_import {
     uint32_t warned_count, warned_capacity;
     qf_index symbol_index, binding_index, place_index, type_index, row_index, warned_index;
     uint64_t node_count;
+    uint32_t printed_count; /* opaque operations that keep their printed form */
     uint32_t weight_count;
     bool uses_stablehlo;
     bool failed; /* some helper failed; the mapping's result is void */

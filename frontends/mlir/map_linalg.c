@@ -51,9 +51,9 @@ qf_mlir_outcome qf_mlir_map_linalg_softmax(qf_mlir_call *call) {
 
 /* --- contractions --- */
 /* By the row's argument; the last one has maps only. */
-static const char *const equations[] = {"mk,kn->mn",    "km,kn->mn",    "mk,nk->mn", "bmk,bkn->bmn",
-                                        "bkm,bkn->bmn", "bmk,bnk->bmn", "mk,k->m",   "k,kn->n",
-                                        "bmk,bk->bm",   "bk,bkn->bn",   "k,k->",     NULL};
+static const char *const equations[] = {"ac,cb->ab",    "ca,cb->ab",    "ac,bc->ab", "abd,adc->abc",
+                                        "adb,adc->abc", "abd,acd->abc", "ab,b->a",   "a,ab->b",
+                                        "abc,ac->ab",   "ab,abc->ac",   "a,a->",     NULL};
 
 /* [affine_map<(d0, d1, d2) -> (d0, d2)>, ...], three of them, as an equation. */
 static bool equation_of_maps(const char *text, char *equation, size_t size) {

@@ -67,25 +67,29 @@ static void append_payload(MlirStringRef part, void *user) {
     qf_buffer_append(&text->buffer, part.data, part.length < room ? part.length : room);
 }
 
-/* The generic form, without the values that it reads. */
-static void print_operation(MlirOperation operation, payload *text) {
+/* The generic form, for readers. MLIR counts the values of the whole function each time, so that only the first ones
+ * are printed. False: not this one. */
+static bool print_operation(qf_mlir_import_state *import, MlirOperation operation, payload *text) {
+    if (import->printed_count >= QF_MLIR_MAX_PRINTED) return false;
+    import->printed_count++;
     MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
     mlirOpPrintingFlagsPrintGenericOpForm(flags);
     mlirOpPrintingFlagsUseLocalScope(flags);
     mlirOpPrintingFlagsElideLargeElementsAttrs(flags, 64);
     mlirOperationPrintWithFlags(operation, flags, append_payload, text);
     mlirOpPrintingFlagsDestroy(flags);
+    return true;
 }
 
 static bool fill_attributes(qf_mlir_call *call, qf_attribute *attributes) {
     qf_context *context = call->import->context;
     payload text = {.buffer = {.context = context}};
-    print_operation(call->operation, &text);
+    bool printed = print_operation(call->import, call->operation, &text);
     qf_mlir_defaults(call, QF_OP_opaque, attributes);
     attributes[QF_ATTR(opaque, name)].string = qf_intern_c(context, call->name);
     attributes[QF_ATTR(opaque, payload)].string = qf_intern(context, (qf_text){text.buffer.data, text.buffer.size});
     /* Equal pure nodes become one, so the payload must tell them apart. */
-    bool whole = !text.cut && !text.buffer.failed && !mlirOperationGetNumRegions(call->operation) &&
+    bool whole = printed && !text.cut && !text.buffer.failed && !mlirOperationGetNumRegions(call->operation) &&
                  (!text.buffer.data || !strstr(text.buffer.data, "__elided__"));
     attributes[QF_ATTR(opaque, pure)].integer = whole && is_pure(call);
     bool good = !text.buffer.failed && attributes[QF_ATTR(opaque, name)].string.id;
