@@ -46,6 +46,9 @@ if grep -l 'Potential Performance Loss' "$out"/obj/*.log; then exit 1; fi
 
 for program in bench/$family/${family}_bench tests/gpu/$family/${family}_accuracy; do
     [ -e "$root/$program.cu" ] || continue
-    nice $nvcc $flags -cudart static -Xcompiler -pthread "$root/$program.cu" "$out"/obj/*.o \
+    sources=$root/$program.cu
+    jitter=$root/tests/gpu/$family/jitter.cu
+    if [ -e "$jitter" ] && [ "${program##*_}" = accuracy ]; then sources="$sources $jitter"; fi
+    nice $nvcc $flags -cudart static -Xcompiler -pthread $sources "$out"/obj/*.o \
         -Xcompiler -static-libstdc++,-static-libgcc -o "$out/$(basename "$program")"
 done

@@ -182,6 +182,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
 #pragma unroll 1
         for (int tile = last; tile >= first; --tile) {
             const int first_key = tile * C::kKeys;
+            jitter();
             start_scores<C>(scores, q, k_base + keys.stage * (C::kTileBytes / 16));
             // Here the wait costs nothing, and from it to P V^T all is one basic block, in which conversions hide
             // behind exponentials.
@@ -190,6 +191,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
             scores.pin();
             if (elected) barrier_arrive(shared_address(&barriers.keys_empty[keys.stage]));
             keys.advance();
+            jitter();
             scores.finish();
             if (first_key + C::kKeys > reach.full_end || first_key < reach.full_begin) {
                 int begin[2], end[2];
@@ -210,11 +212,13 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
             }
             if (elected) barrier_arrive(shared_address(&barriers.transposed_empty[transposed.stage]));
             transposed.advance();
+            jitter();
         }
         skip_tiles<C>(barriers, keys, transposed, first - work.tile_begin);
         finish_rows<C>(p, work, consumer, rows, state.o, state.sum, state.reference);
         fence_proxy_async();
         __syncwarp();
+        jitter();
         if (elected) barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
         query.advance();
     }

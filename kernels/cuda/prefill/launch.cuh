@@ -72,10 +72,9 @@ inline bool encode_maps(const qf_prefill_problem &problem, const qf_prefill_tens
     return encode_map(plan, &p->v_map);
 }
 
-// Enqueues one launch. `dependent` allows it to start while its predecessor in the stream still runs.
-inline cudaError_t launch(const qf_prefill_problem &problem, const qf_prefill_choice &choice,
-                          const qf_prefill_params &p, bool dependent, cudaStream_t stream) {
-    const void *kernel = find_kernel(problem, choice.scores);
+// Enqueues one launch of a kernel. `dependent` allows it to start while its predecessor in the stream still runs.
+inline cudaError_t launch_kernel(const void *kernel, const qf_prefill_choice &choice, const qf_prefill_params &p,
+                                 bool dependent, cudaStream_t stream) {
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
     const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    static_cast<int>(choice.shared_bytes));
@@ -92,6 +91,11 @@ inline cudaError_t launch(const qf_prefill_problem &problem, const qf_prefill_ch
     config.numAttrs = 1;
     void *arguments[] = {const_cast<qf_prefill_params *>(&p)};
     return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+inline cudaError_t launch(const qf_prefill_problem &problem, const qf_prefill_choice &choice,
+                          const qf_prefill_params &p, bool dependent, cudaStream_t stream) {
+    return launch_kernel(find_kernel(problem, choice.scores), choice, p, dependent, stream);
 }
 
 } // namespace qfuse::prefill

@@ -97,10 +97,12 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
             loader.start(&p.k_map, shared.keys + keys.stage * C::kTileBytes,
                          shared_address(&barriers.keys_full[keys.stage]), tile, from);
             keys.advance();
+            jitter();
             barrier_wait(shared_address(&barriers.values_empty[values.stage]), values.parity ^ 1);
             loader.start(&p.v_map, shared.values + values.stage * C::kTileBytes,
                          shared_address(&barriers.values_full[values.stage]), tile, from);
             values.advance();
+            jitter();
         }
         drawn = __shfl_sync(~0u, drawn, 0);
         if (drawn == total - 1 && (threadIdx.x & 31) == 0) *p.ticket = 0;

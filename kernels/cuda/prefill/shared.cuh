@@ -106,6 +106,14 @@ __device__ __forceinline__ uint32_t thread_here() {
     return thread;
 }
 
+// With QF_PREFILL_JITTER defined (tests only) a warp sleeps here for a random time of up to two microseconds.
+__device__ __forceinline__ void jitter() {
+#ifdef QF_PREFILL_JITTER
+    const uint32_t mixed = (static_cast<uint32_t>(clock64()) ^ blockIdx.x << 8 ^ threadIdx.x >> 5) * 2654435761u;
+    __nanosleep(__shfl_sync(~0u, mixed, 0) >> 21);
+#endif
+}
+
 __device__ __forceinline__ void fence_proxy_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

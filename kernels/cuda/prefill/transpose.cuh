@@ -134,6 +134,7 @@ __device__ __forceinline__ void transpose(const Shared<C> &shared, int warp) {
             const int keys = work.length - tile * C::kKeys;
             barrier_wait(shared_address(&barriers.values_full[values.stage]), values.parity);
             barrier_wait(shared_address(&barriers.transposed_empty[transposed.stage]), transposed.parity ^ 1);
+            jitter();
             if (keys >= C::kKeys)
                 transpose_tile<C, false>(from, to, warp, keys);
             else
@@ -144,6 +145,7 @@ __device__ __forceinline__ void transpose(const Shared<C> &shared, int warp) {
                 barrier_arrive(shared_address(&barriers.values_empty[values.stage]));
                 barrier_arrive(shared_address(&barriers.transposed_full[transposed.stage]));
             }
+            jitter();
             values.advance();
             transposed.advance();
         }

@@ -12,10 +12,6 @@ inline const char *dtype_name(int dtype) {
     return names[dtype];
 }
 
-inline const char *mask_name(const Case &c) {
-    return !c.causal ? "full" : c.bottom_right ? "causal" : "causal top-left";
-}
-
 inline void test_shapes() {
     // Dense, lengths around every tile edge; q and k of one length, and q shorter.
     for (int mask = 0; mask < 3; ++mask) {

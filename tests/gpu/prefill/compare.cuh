@@ -182,6 +182,10 @@ inline bool compare(const Setup &s, const std::vector<ExpectedRow> &rows, const 
     return ok;
 }
 
+inline const char *mask_name(const Case &c) {
+    return !c.causal ? "full" : c.bottom_right ? "causal" : "causal top-left";
+}
+
 // The usual test: accuracy, then a second run with another poison must give the same bits.
 inline void test(const Case &c) {
     if (!selected(c.name)) return;

@@ -26,6 +26,7 @@ int main(int argc, char **argv) {
     test_replay(false);
     test_replay(true);
     test_overlap();
+    test_jitter();
     test_large_cache();
     std::printf("%d passed, %d failed\n", g_passed, g_failed);
     return g_failed == 0 ? 0 : 1;

@@ -5,6 +5,8 @@
 
 #include "compare.cuh"
 
+extern "C" __global__ void qf_prefill_jitter(const __grid_constant__ qf_prefill_params p);
+
 namespace harness {
 
 // A NaN in a key reaches the rows that see it, and no others.
@@ -117,6 +119,31 @@ inline void test_overlap() {
     report("overlap: 1000 dependent launches of two problems", wrong == 0, "%.0f wrong", wrong);
     CHECK(cudaStreamDestroy(stream));
     alarm(0);
+}
+
+// Warps that sleep at random must not change a bit: every hand-over of shared memory is guarded.
+inline void test_jitter() {
+    if (!selected("jitter")) return;
+    for (int mask = 0; mask < 3; ++mask) {
+        alarm(60);
+        Case c;
+        c.page_size = mask == 1 ? 16 : 0, c.packed = mask == 1, c.causal = mask > 0, c.group = mask == 2 ? 1 : 4;
+        c.queries = {300, 300, 300}, c.lengths = {900, 17, 2222}, c.kv_heads = 4;
+        if (c.packed) c.queries = {300, 5, 129};
+        Setup s(c);
+        s.run();
+        CHECK(cudaDeviceSynchronize());
+        const std::vector<uint8_t> want = s.d_out.download();
+        int wrong = 0;
+        for (int i = 0; i < 50; ++i) {
+            s.d_out.fill(0xAA);
+            CHECK(launch_kernel(reinterpret_cast<const void *>(qf_prefill_jitter), s.choice, s.p, i % 2 != 0, nullptr));
+            CHECK(cudaDeviceSynchronize());
+            wrong += s.d_out.download() != want;
+        }
+        report(std::string("jitter ") + (c.packed ? "paged" : mask_name(c)), wrong == 0, "%.0f of 50 differ", wrong);
+        alarm(0);
+    }
 }
 
 // The used pages lie beyond 2^31 bytes of the cache (fault_58).
