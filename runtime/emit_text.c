@@ -69,7 +69,8 @@ static void collect_kernels(printer *print) {
             }
             print->kernels[print->kernel_count++] = (kernel_entry){.image = image, .name = launch->kernel};
         }
-        kernel_entry *entry = &print->kernels[index];
+        kernel_entry *entry = print->kernels ? &print->kernels[index] : NULL;
+        if (!entry) return;
         if (launch->shared_bytes > entry->shared_bytes) entry->shared_bytes = launch->shared_bytes;
         if (launch->cluster > entry->cluster) entry->cluster = launch->cluster;
     }

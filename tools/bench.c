@@ -1,6 +1,7 @@
 /* Owns: `qfuse bench`: ceilings of the device, attention of given shapes, or a graph or plan, each timed and set
  * against them. Does not own: timing (bench_run.c), the peers' figures (bench/attention.py). Next: bench.h;
  * docs/gpu.md. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,38 +152,57 @@ static uint64_t pages_of(const shape_row *row) {
     return (row->keys + row->page - 1) / row->page;
 }
 
+typedef struct type_text {
+    char text[96];
+} type_text;
+
+/* "%name: type[2, 3]" */
+static type_text input_text(const char *name, qf_dtype dtype, uint32_t rank, const uint64_t *dims) {
+    type_text out;
+    size_t used = (size_t)snprintf(out.text, sizeof out.text, "%%%s: %s[", name, qf_dtype_name(dtype));
+    for (uint32_t i = 0; i < rank; i++)
+        used += (size_t)snprintf(out.text + used, sizeof out.text - used, "%s%" PRIu64, i ? ", " : "", dims[i]);
+    (void)snprintf(out.text + used, sizeof out.text - used, "]");
+    return out;
+}
+
+#define INPUT(name, dtype, ...)                                                                                        \
+    input_text(name, dtype, sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t), (const uint64_t[]){__VA_ARGS__})
+
+static void paged_text(const shape_row *row, const char *ends, char *text, size_t size) {
+    uint64_t pages = row->batch * pages_of(row);
+    type_text q = INPUT("q", row->type, row->batch * row->rows, row->heads, row->head_dim);
+    type_text k = INPUT("k", row->type, pages, row->page, row->kv_heads, row->head_dim);
+    type_text v = INPUT("v", row->type, pages, row->page, row->kv_heads, row->head_dim);
+    type_text table = INPUT("table", QF_I32, row->batch, pages_of(row));
+    type_text lens = INPUT("lens", QF_I32, row->batch), start = INPUT("start", QF_I32, row->batch + 1);
+    (void)snprintf(text, size,
+                   "graph @attention(%s, %s, %s, %s, %s, %s, %%s: f32[]) {\n"
+                   "  %%y = paged_attention %%q, %%k, %%v, %%table, %%lens%s%s\n  return %%y\n}\n",
+                   q.text, k.text, v.text, table.text, lens.text, start.text, row->rows > 1 ? ", q_start=%start" : "",
+                   ends);
+}
+
+static void dense_text(const shape_row *row, const char *ends, char *text, size_t size) {
+    type_text q = INPUT("q", row->type, row->batch, row->rows, row->heads, row->head_dim);
+    type_text k = INPUT("k", row->type, row->batch, row->keys, row->kv_heads, row->head_dim);
+    type_text v = INPUT("v", row->type, row->batch, row->keys, row->kv_heads, row->head_dim);
+    (void)snprintf(text, size,
+                   "graph @attention(%s, %s, %s, %%s: f32[]) {\n  %%y = attention %%q, %%k, %%v%s\n  return %%y\n}\n",
+                   q.text, k.text, v.text, ends);
+}
+
 static void attention_text(const shape_row *row, char *text, size_t size) {
     bool narrow = qf_dtype_is_float8(row->type), narrow_out = qf_dtype_is_float8(row->out);
-    const char *type = qf_dtype_name(row->type);
     char ends[300];
     (void)snprintf(ends, sizeof ends, "%s%s {scale=%.9g, causal=%s, out=%s%s%s}",
                    narrow ? ", q_scale=%s, k_scale=%s, v_scale=%s" : "", narrow_out ? ", out_scale=%s" : "",
                    1 / sqrt((double)row->head_dim), row->causal ? "true" : "false", qf_dtype_name(row->out),
                    narrow ? ", p=kernel" : "", row->page ? ", layout=nhd" : ", layout=bshd");
     if (row->page)
-        (void)snprintf(text, size,
-                       "graph @attention(%%q: %s[%llu, %llu, %llu], %%k: %s[%llu, %llu, %llu, %llu], %%v: %s[%llu, "
-                       "%llu, %llu, %llu],\n"
-                       "  %%table: i32[%llu, %llu], %%lens: i32[%llu], %%start: i32[%llu], %%s: f32[]) {\n"
-                       "  %%y = paged_attention %%q, %%k, %%v, %%table, %%lens%s%s\n  return %%y\n}\n",
-                       type, (unsigned long long)(row->batch * row->rows), (unsigned long long)row->heads,
-                       (unsigned long long)row->head_dim, type, (unsigned long long)(row->batch * pages_of(row)),
-                       (unsigned long long)row->page, (unsigned long long)row->kv_heads,
-                       (unsigned long long)row->head_dim, type, (unsigned long long)(row->batch * pages_of(row)),
-                       (unsigned long long)row->page, (unsigned long long)row->kv_heads,
-                       (unsigned long long)row->head_dim, (unsigned long long)row->batch,
-                       (unsigned long long)pages_of(row), (unsigned long long)row->batch,
-                       (unsigned long long)row->batch + 1, row->rows > 1 ? ", q_start=%start" : "", ends);
+        paged_text(row, ends, text, size);
     else
-        (void)snprintf(
-            text, size,
-            "graph @attention(%%q: %s[%llu, %llu, %llu, %llu], %%k: %s[%llu, %llu, %llu, %llu], %%v: %s[%llu, %llu, "
-            "%llu, %llu], "
-            "%%s: f32[]) {\n  %%y = attention %%q, %%k, %%v%s\n  return %%y\n}\n",
-            type, (unsigned long long)row->batch, (unsigned long long)row->rows, (unsigned long long)row->heads,
-            (unsigned long long)row->head_dim, type, (unsigned long long)row->batch, (unsigned long long)row->keys,
-            (unsigned long long)row->kv_heads, (unsigned long long)row->head_dim, type, (unsigned long long)row->batch,
-            (unsigned long long)row->keys, (unsigned long long)row->kv_heads, (unsigned long long)row->head_dim, ends);
+        dense_text(row, ends, text, size);
 }
 
 /* Integers for table, lens, start: pages in an order that no prefetcher follows. */
@@ -222,13 +242,15 @@ static bool attention_row(bench *at, const shape_row *row) {
     double bytes = 0;
     at->row = row;
     attention_text(row, text, sizeof text);
-    if (!time_text(at, text, 0, fill_attention, &times, &bytes)) return false;
-    int used = snprintf(name, sizeof name, "%s->%s b%llu %llu/%llu d%llu", qf_dtype_name(row->type),
-                        qf_dtype_name(row->out), (unsigned long long)row->batch, (unsigned long long)row->heads,
-                        (unsigned long long)row->kv_heads, (unsigned long long)row->head_dim);
-    used += snprintf(name + used, sizeof name - (size_t)used, " q%llu k%llu%s", (unsigned long long)row->rows,
-                     (unsigned long long)row->keys, row->causal && row->rows > 1 ? " causal" : "");
-    if (row->page) (void)snprintf(name + used, sizeof name - (size_t)used, " p%llu", (unsigned long long)row->page);
+    bool done = time_text(at, text, 0, fill_attention, &times, &bytes);
+    at->row = NULL;
+    if (!done) return false;
+    int used =
+        snprintf(name, sizeof name, "%s->%s b%" PRIu64 " %" PRIu64 "/%" PRIu64 " d%" PRIu64, qf_dtype_name(row->type),
+                 qf_dtype_name(row->out), row->batch, row->heads, row->kv_heads, row->head_dim);
+    used += snprintf(name + used, sizeof name - (size_t)used, " q%" PRIu64 " k%" PRIu64 "%s", row->rows, row->keys,
+                     row->causal && row->rows > 1 ? " causal" : "");
+    if (row->page) (void)snprintf(name + used, sizeof name - (size_t)used, " p%" PRIu64, row->page);
     double ceiling = qf_dtype_is_float8(row->type) ? at->narrow_rate : at->wide_rate;
     print_row(at, name, &times, attention_bytes(row), attention_flops(row), ceiling);
     return true;
@@ -282,8 +304,8 @@ static bool row_of_options(const qf_tool *tool, shape_row *out) {
         out->rows < most && out->keys < most)
         return true;
     (void)qf_fail(tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
-                  "--heads=%llu is no multiple of --kv-heads=%llu, or a size is beyond 2^31",
-                  (unsigned long long)out->heads, (unsigned long long)out->kv_heads);
+                  "--heads=%" PRIu64 " is no multiple of --kv-heads=%" PRIu64 ", or a size is beyond 2^31", out->heads,
+                  out->kv_heads);
     return false;
 }
 

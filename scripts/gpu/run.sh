@@ -62,7 +62,7 @@ sanitize() {
     tool=$(find_sanitizer) || { echo "skipped: compute-sanitizer was not found; set COMPUTE_SANITIZER"; return 77; }
     for check in memcheck racecheck; do
         echo "== $check"
-        "$tool" --tool "$check" --error-exitcode 9 --print-limit 5 "$here/bin/conformance" --no-fork --subset --sample=7 --seconds=300 "$@" || code=1
+        "$tool" --tool "$check" --error-exitcode 9 --print-limit 5 "$here/bin/conformance" --no-fork --subset --sample=20 --seconds=300 "$@" || code=1
     done
     return "$code"
 }
