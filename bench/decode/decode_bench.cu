@@ -7,8 +7,8 @@
 //   Built with QF_NVCC_FLAGS=-DQF_DECODE_STAMPS it also prints clock counts of the kernel's stages before each row.
 //   values:   bundle, stages, tiles (log2 of the least a CTA), ctas (0 = the kernel's own choice), promotion (0, 64,
 //   128, 256 bytes),
-//             dependent (0 or 1), cell (substring of a cell's name), small (0 skips the runs with a kernel between),
-//             cluster (log2 of the largest cluster, 0 = none)
+//             dependent (0 or 1), cell (substrings of cells' names, separated by commas), small (0 skips the runs with
+//             a kernel between), cluster (log2 of the largest cluster, 0 = none)
 //
 // Method: random K, V and q; a graph of max(20, copies) launches, each on its own pages and table, with enough copies
 // to exceed the L2 cache (180 MB); one warm-up replay, nine timed, median. Everything a launch needs is inside. The
@@ -17,14 +17,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "bench/common/timing.cuh"
 #include "cells.h"
 #include "kernels/cuda/common/check.cuh"
 #include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/decode/launch.cuh"
-#include "bench/common/timing.cuh"
 
 using namespace qfuse::decode;
 using namespace bench;
@@ -119,7 +120,7 @@ T *device_copy(const std::vector<T> &host) {
 #ifdef QF_DECODE_STAMPS
 // SM clocks that the first warps of some CTAs spent in each stage of the last launch (see Stamp in kernel.cuh).
 void print_stamps(const long long *device, size_t words, int warps) {
-    static const char *const stages[] = {"set-up", "wait", "plan",  "issue",  "query",
+    static const char *const stages[] = {"set-up", "plan", "wait",  "issue",  "query",
                                          "data",   "tile", "store", "finish", "hand-over"};
     std::vector<long long> stamps(words);
     CHECK(cudaMemcpy(stamps.data(), device, words * 8, cudaMemcpyDeviceToHost));
@@ -268,12 +269,21 @@ bool wanted(const char *section) {
     return std::find(g_options.sections.begin(), g_options.sections.end(), section) != g_options.sections.end();
 }
 
+// Whether a cell's name contains one of the substrings, separated by commas, of --cell.
+bool selected(const std::string &name) {
+    std::stringstream list(g_options.cell);
+    std::string part;
+    bool any = g_options.cell.empty();
+    while (std::getline(list, part, ',')) any |= name.find(part) != std::string::npos;
+    return any;
+}
+
 void run_table(const char *title, const qf_decode_problem &problem, bool head_major, const std::vector<Cell> &cells) {
     std::printf("\n%s\n%-22s %8s %8s %9s %19s %6s %6s %8s %5s %9s %8s %5s %5s %4s\n", title, "cell", "KV MB",
                 "floor us", "us", "[lowest  highest]", "GB/s", "/floor", "peer us", "/peer", "+small us", "peer us",
                 "/peer", "MHz", "W");
     for (const Cell &cell : cells) {
-        if (std::string(cell.name).find(g_options.cell) != std::string::npos) run_cell(problem, head_major, cell);
+        if (selected(cell.name)) run_cell(problem, head_major, cell);
     }
 }
 

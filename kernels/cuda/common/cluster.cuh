@@ -1,4 +1,4 @@
-// Owns: instructions of thread-block clusters: barrier and reads of a neighbour's shared memory.
+// Owns: instructions of thread-block clusters: barrier, and stores to a neighbour's shared memory.
 // Does not own: what is exchanged.
 // Read next: the kernel that uses it.
 #pragma once
@@ -7,11 +7,14 @@
 
 namespace qfuse {
 
-// Whole cluster, all threads. Shared-memory writes before it are visible to every CTA of the cluster after it.
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\n"
-                 "barrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
+// Counts every thread of the CTA in at the cluster's barrier; orders initialised barriers (after their fence) only.
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+// Waits until all CTAs of the cluster have arrived, and so run.
+__device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
 // Address of the same shared-memory location in CTA `rank` of the cluster.
@@ -21,19 +24,32 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t r
     return result;
 }
 
-__device__ __forceinline__ float load_cluster(uint32_t address) {
-    float v;
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
-    return v;
+// Sends 16 (8) bytes to a CTA of the cluster; they complete on its barrier. Both are cluster addresses.
+__device__ __forceinline__ void send_16(uint32_t address, float4 v, uint32_t barrier) {
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+            address),
+        "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier)
+        : "memory");
 }
 
-__device__ __forceinline__ float4 load_cluster_4(uint32_t address) {
-    float4 v;
-    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "r"(address)
+__device__ __forceinline__ void send_8(uint32_t address, float2 v, uint32_t barrier) {
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(address),
+        "f"(v.x), "f"(v.y), "r"(barrier)
+        : "memory");
+}
+
+// Waits on a barrier of this CTA for what others of the cluster have sent.
+__device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t parity) {
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again%=:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again%=;\n"
+                 "}\n" ::"r"(barrier),
+                 "r"(parity)
                  : "memory");
-    return v;
 }
 
 } // namespace qfuse

@@ -79,6 +79,13 @@ __device__ __forceinline__ float bf16_high_to_f32(uint32_t pair) {
     return __uint_as_float(pair & 0xFFFF0000u);
 }
 
+// 1 / x, 1 ulp.
+__device__ __forceinline__ float reciprocal_approximate(float x) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
+
 // 2 to the x, 2 ulp; -infinity gives 0.
 __device__ __forceinline__ float exp2_approximate(float x) {
     float result;

@@ -34,4 +34,11 @@ __device__ __forceinline__ void tensor_copy_5d(uint32_t destination, const void 
                  : "memory");
 }
 
+// Starts the fetch of one 4-d box into L2. Coordinates outside the tensor fetch nothing.
+__device__ __forceinline__ void tensor_prefetch_4d(const void *map, int c0, int c1, int c2, int c3) {
+    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(c0), "r"(c1),
+                 "r"(c2), "r"(c3)
+                 : "memory");
+}
+
 } // namespace qfuse

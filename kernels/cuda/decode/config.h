@@ -59,17 +59,25 @@ QF_DECODE_FUNCTION int qf_decode_unit_rows(int rows, int row_tiles) {
     return rows < 8 * row_tiles ? rows : 8 * row_tiles;
 }
 
-// Floats between two rows of a warp's scratch; the padding spreads rows over the banks.
-QF_DECODE_FUNCTION int qf_decode_scratch_pitch(int head_dim) {
-    return head_dim + 4;
+// Bytes of a warp's scratch, where it leaves O at the end of a segment: none of its own where O fits into the ring
+// stage that the warp has used last.
+QF_DECODE_FUNCTION int qf_decode_scratch_bytes(int element_bytes, int head_dim, int row_tiles) {
+    const int bytes = 4 * 8 * row_tiles * head_dim;
+    return bytes <= 2 * QF_DECODE_TILE * element_bytes * head_dim ? 0 : bytes;
 }
 
-// Floats of a warp's scratch: O, then references and sums, a multiple of four.
-QF_DECODE_FUNCTION int qf_decode_scratch_floats(int unit_rows, int head_dim) {
-    return (unit_rows * qf_decode_scratch_pitch(head_dim) + 2 * unit_rows + 3) / 4 * 4;
+// Floats of a warp's state: reference and sum of each of `rows` rows, where O lies; a multiple of four.
+QF_DECODE_FUNCTION int qf_decode_state_floats(int rows) {
+    return 2 * rows + 4;
 }
 
-// Floats of one partial result in the workspace: O, references, sums, a multiple of four.
+// Bytes of a CTA's inbox, where the CTAs of a cluster send what it merges: by row and sender, its columns of O, then
+// references and sums.
+QF_DECODE_FUNCTION int qf_decode_inbox_bytes(int unit_rows, int head_dim, int cluster_shift) {
+    return cluster_shift == 0 ? 0 : unit_rows * (4 * head_dim + (8 << cluster_shift));
+}
+
+// Floats of one partial result in the workspace: O, then reference and sum by row, a multiple of four.
 QF_DECODE_FUNCTION int qf_decode_partial_floats(int unit_rows, int head_dim) {
     return (unit_rows * head_dim + 2 * unit_rows + 3) / 4 * 4;
 }

@@ -30,13 +30,25 @@ namespace qfuse::decode {
 
 constexpr float kSlack = 8.0f;
 
+// Tiles that a warp fetches into L2 while the launch waits for its predecessor.
+#ifndef QF_DECODE_AHEAD
+#define QF_DECODE_AHEAD 4
+#endif
+constexpr int kAhead = QF_DECODE_AHEAD;
+
+// Bench only: stages that are left out, to see what they cost. 1 the arithmetic of tiles, 2 all merges and the output,
+// 4 the merge between CTAs.
+#ifndef QF_DECODE_OMIT
+#define QF_DECODE_OMIT 0
+#endif
+
 // With QF_DECODE_STAMPS defined (bench only) every warp notes the SM clock at the ends of its stages and writes the
 // notes over `lse`: kStampCount 64-bit words a warp. Undefined, no code.
 enum Stamp {
     kEntry,
     kReady,
-    kReleased,
     kPlanned,
+    kReleased,
     kIssued,
     kQuery,
     kData,
@@ -54,6 +66,16 @@ enum Stamp {
 #else
 #define QF_DECODE_STAMP(which) static_cast<void>(0)
 #endif
+
+// With QF_DECODE_JITTER defined (tests only) a warp sleeps here for a random time of up to two microseconds.
+__device__ __forceinline__ void jitter() {
+#ifdef QF_DECODE_JITTER
+    const uint32_t noise =
+        (static_cast<uint32_t>(clock64()) + 7919 * (threadIdx.x >> 5) + 104729 * blockIdx.x) * 2654435761u;
+    __nanosleep(noise >> 21);
+    __syncwarp();
+#endif
+}
 
 template <int KvDtype, int HeadDim, int RowTiles>
 struct Config {
@@ -118,6 +140,10 @@ __device__ __forceinline__ uint2 load_shared_8(uint32_t address) {
     return v;
 }
 
+__device__ __forceinline__ void store_shared_16(uint32_t address, float a, float b, float c, float d) {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
+}
+
 template <class C>
 __device__ __forceinline__ uint32_t widen_low(uint32_t word) {
     return C::kKvDtype == QF_DECODE_E5M2 ? e5m2_low_to_f16x2(word) : e4m3_low_to_f16x2(word);
@@ -141,34 +167,30 @@ struct State {
     float sum[C::kRowTiles][4];          // c0, c1: rows 2t, 2t+1
     float multiplier[C::kRowTiles][2];
     float reference[C::kRowTiles][2];
-    int token[C::kRowTiles][2]; // query tokens of rows 2t, 2t+1, for masks
 };
 
-// Which keys query token 0 may see, and which tiles need no test.
+// Keys [full_begin, full_end) are visible to every token; tiles inside need no test.
 struct Visibility {
-    int length;               // keys of the sequence
-    int end, begin;           // of token 0
-    int end_step;             // what a later token adds to `end`: 1 causal, 0 not; `begin` always moves by one
-    int full_begin, full_end; // tiles inside are visible to every token
+    int full_begin, full_end;
 };
 
 __device__ __forceinline__ Visibility make_visibility(const qf_decode_params &p, const Sequence &sequence) {
-    Visibility v;
-    v.length = sequence.length;
-    v.end_step = p.causal;
-    v.end = p.causal ? sequence.length - sequence.tokens + 1 : sequence.length;
-    v.begin = p.window_left >= 0 ? sequence.length - sequence.tokens - p.window_left : INT_MIN / 2;
-    v.full_end = v.end;
-    v.full_begin = p.window_left >= 0 ? sequence.length - 1 - p.window_left : 0;
-    return v;
+    return {p.window_left >= 0 ? sequence.length - 1 - p.window_left : 0,
+            p.causal ? sequence.length - sequence.tokens + 1 : sequence.length};
 }
 
-// The query rows of a unit as they lie in memory.
+// Whether a token of the sequence sees a key.
+__device__ __forceinline__ bool sees(const qf_decode_params &p, const Sequence &sequence, int token, int key) {
+    const int aligned = sequence.length - sequence.tokens + token; // the token's own position
+    const int end = min(p.causal ? aligned + 1 : sequence.length, sequence.length);
+    return key < end && (p.window_left < 0 || key >= aligned - p.window_left);
+}
+
+// What a unit's scores and output are multiplied by.
 template <class C>
-struct RawQuery {
-    uint2 words[C::kRowTiles][C::kSteps]; // four elements: two words of 16-bit elements, or one of bytes in .x
-    float scale[C::kRowTiles];            // q scale of row g
-    float k_scale;
+struct LoadedScales {
+    float q[C::kRowTiles]; // of row g
+    float k;
     OutputScales out;
 };
 
@@ -180,37 +202,64 @@ __device__ __forceinline__ constexpr int step_element(int j, int t) {
            C::kChunkElements * (t + 4 * (j / kChunkSteps % C::kPanelChunks)) + 4 * (j % kChunkSteps);
 }
 
-// Starts all loads of a unit's query; nothing here waits for one.
+// Where a unit's query and scales lie; null where there is nothing to load.
 template <class C>
-__device__ __forceinline__ void load_query(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
-                                           RawQuery<C> &raw) {
+struct QueryPlaces {
+    const uint8_t *q[C::kRowTiles];   // this lane's first element of row g
+    const float *scale[C::kRowTiles]; // of row g
+    const float *k_scale, *v_scale, *out_scale;
+};
+
+template <class C>
+__device__ __forceinline__ QueryPlaces<C> locate_query(const qf_decode_params &p, const Unit &unit,
+                                                       const Sequence &sequence) {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    raw.k_scale = p.k_scale != nullptr ? p.k_scale[unit.kv_head * p.k_scale_stride] : 1.0f;
-    raw.out = load_output_scales(p, unit.kv_head);
+    QueryPlaces<C> places;
+    places.k_scale = p.k_scale != nullptr ? p.k_scale + unit.kv_head * p.k_scale_stride : nullptr;
+    places.v_scale = p.v_scale != nullptr ? p.v_scale + unit.kv_head * p.v_scale_stride : nullptr;
+    places.out_scale = p.out_scale != nullptr ? p.out_scale + unit.kv_head * p.out_scale_stride : nullptr;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
         const int row = unit.first_row + 8 * tile + g;
         const int token = token_of(p, row), head = unit.kv_head * p.group + row - token * p.group;
         const bool valid = token < sequence.tokens;
-        const int64_t base = (sequence.first_token + token) * p.q_token_stride + head * p.q_head_stride;
-        raw.scale[tile] = 1.0f;
-        if (p.q_scale != nullptr && valid) {
-            raw.scale[tile] = p.q_scale[(sequence.first_token + token) * p.q_scale_token_stride +
-                                        head * p.q_scale_head_stride + unit.kv_head * p.q_scale_stride];
-        }
-        if (p.q_dtype == QF_DECODE_E4M3) {
-            const uint8_t *source = static_cast<const uint8_t *>(p.q) + base;
+        const int64_t at = sequence.first_token + token;
+        const int64_t element = at * p.q_token_stride + head * p.q_head_stride + step_element<C>(0, t);
+        const int bytes = p.q_dtype == QF_DECODE_E4M3 ? 1 : 2;
+        places.q[tile] = valid ? static_cast<const uint8_t *>(p.q) + element * bytes : nullptr;
+        places.scale[tile] = valid && p.q_scale != nullptr
+                                 ? p.q_scale + at * p.q_scale_token_stride + head * p.q_scale_head_stride +
+                                       unit.kv_head * p.q_scale_stride
+                                 : nullptr;
+    }
+    return places;
+}
+
+__device__ __forceinline__ float load_scale(const float *place) {
+    return place != nullptr ? *place : 1.0f;
+}
+
+// Starts all loads of a unit's query, as it lies in memory: four elements are two words of 16-bit elements, or one of
+// bytes. Nothing here waits for a load.
+template <class C>
+__device__ __forceinline__ void load_query(const qf_decode_params &p, const QueryPlaces<C> &places,
+                                           uint32_t (&q)[C::kRowTiles][C::kSteps][2], LoadedScales<C> &scales) {
+    scales.k = load_scale(places.k_scale);
+    scales.out = {load_scale(places.v_scale), load_scale(places.out_scale)};
 #pragma unroll
-            for (int j = 0; j < C::kSteps; ++j) {
-                raw.words[tile][j] = make_uint2(0, 0);
-                if (valid) raw.words[tile][j].x = *reinterpret_cast<const uint32_t *>(source + step_element<C>(j, t));
-            }
-        } else {
-            const uint16_t *source = static_cast<const uint16_t *>(p.q) + base;
+    for (int tile = 0; tile < C::kRowTiles; ++tile) {
+        scales.q[tile] = load_scale(places.scale[tile]);
+        const uint8_t *source = places.q[tile];
 #pragma unroll
-            for (int j = 0; j < C::kSteps; ++j) {
-                raw.words[tile][j] = make_uint2(0, 0);
-                if (valid) raw.words[tile][j] = *reinterpret_cast<const uint2 *>(source + step_element<C>(j, t));
+        for (int j = 0; j < C::kSteps; ++j) {
+            q[tile][j][0] = q[tile][j][1] = 0;
+            if (source == nullptr) continue;
+            const int element = step_element<C>(j, 0);
+            if (p.q_dtype == QF_DECODE_E4M3) {
+                q[tile][j][0] = *reinterpret_cast<const uint32_t *>(source + element);
+            } else {
+                const uint2 words = *reinterpret_cast<const uint2 *>(source + 2 * element);
+                q[tile][j][0] = words.x, q[tile][j][1] = words.y;
             }
         }
     }
@@ -256,25 +305,22 @@ __device__ __forceinline__ float bf16_query_to_f16(uint32_t (&q)[C::kSteps][2]) 
     return inverse;
 }
 
-// Loads and converts the query rows of a unit and clears the accumulators.
+// Converts the loaded query rows in place and clears the accumulators.
 template <class C>
-__device__ __forceinline__ void begin_segment(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
-                                              State<C> &state, OutputScales &scales) {
+__device__ __forceinline__ void begin_segment(const qf_decode_params &p, const LoadedScales<C> &scales,
+                                              State<C> &state) {
     const int t = threadIdx.x & 3;
-    RawQuery<C> raw;
-    load_query<C>(p, unit, sequence, raw);
-    scales = raw.out;
     const float cap = p.softcap > 0.0f ? 2.0f / p.softcap : 1.0f;
-    const float common = p.softmax_scale * kLog2E * raw.k_scale * cap;
+    const float common = p.softmax_scale * kLog2E * scales.k * cap;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
         for (int j = 0; j < C::kSteps; ++j) {
-            const uint2 words = p.q_dtype == QF_DECODE_E4M3 ? widen_query<C>(raw.words[tile][j].x) : raw.words[tile][j];
-            state.q[tile][j][0] = words.x;
-            state.q[tile][j][1] = words.y;
+            if (p.q_dtype != QF_DECODE_E4M3) continue;
+            const uint2 words = widen_query<C>(state.q[tile][j][0]);
+            state.q[tile][j][0] = words.x, state.q[tile][j][1] = words.y;
         }
-        float scale = common * raw.scale[tile];
+        float scale = common * scales.q[tile];
         if (!C::kBf16 && p.q_dtype == QF_DECODE_BF16) scale *= bf16_query_to_f16<C>(state.q[tile]);
         // From "row g" to "rows 2t, 2t+1".
         state.multiplier[tile][0] = __shfl_sync(~0u, scale, 8 * t);
@@ -282,10 +328,7 @@ __device__ __forceinline__ void begin_segment(const qf_decode_params &p, const U
 #pragma unroll
         for (int i = 0; i < 4; ++i) state.sum[tile][i] = 0.0f;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            state.reference[tile][i] = kNoReference;
-            state.token[tile][i] = token_of(p, unit.first_row + 8 * tile + 2 * t + i);
-        }
+        for (int i = 0; i < 2; ++i) state.reference[tile][i] = kNoReference;
 #pragma unroll
         for (int j = 0; j < C::kSteps; ++j) {
 #pragma unroll
@@ -346,9 +389,9 @@ __device__ __forceinline__ float soft_capped(float x, float softcap) {
 
 // Turns scores into P (unnormalised, offset by 2^kOffset), raising references and rescaling where needed.
 template <class C>
-__device__ __forceinline__ void exponentials(const qf_decode_params &p, const Visibility &visibility, bool masked,
+__device__ __forceinline__ void exponentials(const qf_decode_params &p, const Segment &segment, bool masked,
                                              int first_key, State<C> &state, float (&s)[C::kRowTiles][4]) {
-    const int g = (threadIdx.x & 31) >> 2;
+    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
@@ -366,23 +409,22 @@ __device__ __forceinline__ void exponentials(const qf_decode_params &p, const Vi
         for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const int key = first_key + token_of_row<C>(g) + 8 * (i >> 1), token = state.token[tile][i & 1];
-                const int end = min(visibility.end + token * visibility.end_step, visibility.length);
-                if (key >= end || key < visibility.begin + token) s[tile][i] = -INFINITY;
+                const int key = first_key + token_of_row<C>(g) + 8 * (i >> 1);
+                const int token = token_of(p, segment.unit.first_row + 8 * tile + 2 * t + (i & 1));
+                if (!sees(p, segment.sequence, token, key)) s[tile][i] = -INFINITY;
             }
         }
     }
-    float x[C::kRowTiles][4];
-    bool above = false;
+    float x[C::kRowTiles][4], largest_x = 0.0f;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             x[tile][i] = s[tile][i] + (kOffset - state.reference[tile][i & 1]);
-            above |= x[tile][i] > kOffset + kSlack;
+            largest_x = fmaxf(largest_x, x[tile][i]);
         }
     }
-    if (__any_sync(~0u, above)) {
+    if (__any_sync(~0u, largest_x > kOffset + kSlack)) {
 #pragma unroll
         for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
@@ -411,12 +453,55 @@ __device__ __forceinline__ void exponentials(const qf_decode_params &p, const Vi
     }
 }
 
-// O^T += V^T P and the row sums, from the V half of a ring stage. `keys` = tokens of the tile that exist: the others'
-// bytes may be anything, also NaN, and are replaced by zero (masked tiles only).
+// A tile of V as a lane reads it: for matrix rows 2t, 2t+1, 2t+8, 2t+9, its words of each panel.
 template <class C>
-__device__ __forceinline__ void accumulate(State<C> &state, uint32_t stage, bool masked, int keys,
+struct Values {
+    uint32_t words[C::kPanels][4][C::kOwnWords];
+
+    __device__ __forceinline__ static int token(int r) {
+        return token_of_row<C>(2 * (threadIdx.x & 3) + (r & 1)) + 8 * (r >> 1);
+    }
+
+    // From the V half of a ring stage.
+    __device__ __forceinline__ void load(uint32_t stage) {
+        const int g = (threadIdx.x & 31) >> 2;
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+            const uint32_t offset = C::kPanelBytes == 128 ? chunk_offset<C>(token(r), token_of_row<C>(g))
+                                                          : chunk_offset<C>(token(r), g >> 1) + 8 * (g & 1);
+#pragma unroll
+            for (int panel = 0; panel < C::kPanels; ++panel) {
+                const uint32_t address = stage + C::kTileBytes + panel * C::kPanelTileBytes + offset;
+                uint32_t(&v)[C::kOwnWords] = words[panel][r];
+                if constexpr (C::kOwnWords == 4) {
+                    const uint4 loaded = load_shared_16(address);
+                    v[0] = loaded.x, v[1] = loaded.y, v[2] = loaded.z, v[3] = loaded.w;
+                } else {
+                    const uint2 loaded = load_shared_8(address);
+                    v[0] = loaded.x, v[1] = loaded.y;
+                }
+            }
+        }
+    }
+
+    // Replaces tokens from `keys` on, whose bytes may be anything, also NaN, by zero.
+    __device__ __forceinline__ void clear_from(int keys) {
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+            if (token(r) < keys) continue;
+#pragma unroll
+            for (int panel = 0; panel < C::kPanels; ++panel) {
+#pragma unroll
+                for (int w = 0; w < C::kOwnWords; ++w) words[panel][r][w] = 0;
+            }
+        }
+    }
+};
+
+// O^T += V^T P and the row sums.
+template <class C>
+__device__ __forceinline__ void accumulate(State<C> &state, const Values<C> &values,
                                            const float (&s)[C::kRowTiles][4]) {
-    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
     uint32_t b[C::kRowTiles][2];
     const uint32_t one = C::kBf16 ? 0x3F803F80u : 0x3C003C00u;
 #pragma unroll
@@ -425,36 +510,9 @@ __device__ __forceinline__ void accumulate(State<C> &state, uint32_t stage, bool
         b[tile][1] = transpose_8x8(pack<C>(s[tile][2], s[tile][3]));
         mma_16x8x16<C::kBf16>(state.sum[tile], one, one, one, one, b[tile][0], b[tile][1]);
     }
-    // Tokens that this lane supplies: matrix rows 2t, 2t+1, 2t+8, 2t+9.
-    int token[4];
-    uint32_t offset[4];
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-        token[r] = token_of_row<C>(2 * t + (r & 1)) + 8 * (r >> 1);
-        offset[r] = C::kPanelBytes == 128 ? chunk_offset<C>(token[r], token_of_row<C>(g))
-                                          : chunk_offset<C>(token[r], g >> 1) + 8 * (g & 1);
-    }
 #pragma unroll
     for (int panel = 0; panel < C::kPanels; ++panel) {
-        uint32_t v[4][C::kOwnWords];
-#pragma unroll
-        for (int r = 0; r < 4; ++r) {
-            const uint32_t address = stage + C::kTileBytes + panel * C::kPanelTileBytes + offset[r];
-            if constexpr (C::kOwnWords == 4) {
-                const uint4 words = load_shared_16(address);
-                v[r][0] = words.x, v[r][1] = words.y, v[r][2] = words.z, v[r][3] = words.w;
-            } else {
-                const uint2 words = load_shared_8(address);
-                v[r][0] = words.x, v[r][1] = words.y;
-            }
-        }
-        if (masked) {
-#pragma unroll
-            for (int r = 0; r < 4; ++r) {
-#pragma unroll
-                for (int w = 0; w < C::kOwnWords; ++w) v[r][w] = token[r] < keys ? v[r][w] : 0;
-            }
-        }
+        const auto &v = values.words[panel];
 #pragma unroll
         for (int w = 0; w < C::kOwnWords; ++w) {
             constexpr int kPairs = C::kBf16 ? 1 : 2;
@@ -485,37 +543,48 @@ __device__ __forceinline__ void accumulate(State<C> &state, uint32_t stage, bool
 }
 
 template <class C>
-__device__ __forceinline__ void process_tile(const qf_decode_params &p, const Visibility &visibility, int first_key,
-                                             uint32_t stage, State<C> &state) {
+__device__ __forceinline__ void process_tile(const qf_decode_params &p, const Segment &segment,
+                                             const Visibility &visibility, int first_key, uint32_t stage,
+                                             State<C> &state) {
     const bool masked = first_key < visibility.full_begin || first_key + QF_DECODE_TILE > visibility.full_end;
+    int keys = QF_DECODE_TILE;
+    if (masked) keys = segment.sequence.length - first_key;
+    if (keys <= 0) return; // the one tile of a sequence without keys
     float s[C::kRowTiles][4];
+    Values<C> values;
     scores<C>(state, stage, s);
-    exponentials<C>(p, visibility, masked, first_key, state, s);
-    accumulate<C>(state, stage, masked, visibility.length - first_key, s);
+    values.load(stage); // arrives during the exponentials
+    exponentials<C>(p, segment, masked, first_key, state, s);
+    if (masked) values.clear_from(keys);
+    accumulate<C>(state, values, s);
 }
 
-// Writes the warp's part of a segment to its scratch: references and sums by row, then O by row.
+// Leaves the warp's part of a segment in shared memory: references and sums, and, where it has processed a tile, O in
+// the scratch at `offset`.
 template <class C>
-__device__ __forceinline__ void store_state(const State<C> &state, const Scratch &scratch, int rows) {
+__device__ __forceinline__ void store_state(const State<C> &state, const SharedLayout<C> &layout, int warp,
+                                            uint32_t offset, bool any_tile) {
     const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+    if (lane == 0) layout.output_offset(warp) = offset;
+    const uint32_t base = shared_address(layout.base) + offset;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int row = 8 * tile + 2 * t + i;
-            if (row >= rows) continue;
-            if (g == 0) {
-                scratch.reference(row) = state.reference[tile][i];
-                scratch.sum(row) = state.sum[tile][i];
-            }
+            if (row >= layout.rows) continue;
+            if (g == 0) layout.state(warp, row) = {state.reference[tile][i], state.sum[tile][i]};
+            if (!any_tile) continue;
 #pragma unroll
             for (int j = 0; j < C::kSteps; j += 2) {
                 constexpr int kPanelElements = C::kPanelBytes / C::kElementBytes;
-                constexpr int kOwn = kPanelElements / 8;
-                const int panel = 2 * j / kOwn, element = 2 * j % kOwn;
-                const int d = panel * kPanelElements + own_element<C>(g) + element;
-                *reinterpret_cast<float4 *>(&scratch.output(row, d)) = make_float4(
-                    state.o[tile][j][i], state.o[tile][j][i + 2], state.o[tile][j + 1][i], state.o[tile][j + 1][i + 2]);
+                constexpr int kOwn = kPanelElements / 8, kOwnVectors = kOwn / 4 < 4 ? kOwn / 4 : 4;
+                const int panel = 2 * j / kOwn, vector = 2 * j % kOwn / 4;
+                // One address for each run of kOwnVectors, the others by an exclusive or.
+                const int first = (panel * kPanelElements + own_element<C>(g)) / 4 + vector / kOwnVectors * kOwnVectors;
+                const uint32_t place = base + SharedLayout<C>::place(row, first) ^ (vector % kOwnVectors * 16);
+                store_shared_16(place, state.o[tile][j][i], state.o[tile][j][i + 2], state.o[tile][j + 1][i],
+                                state.o[tile][j + 1][i + 2]);
             }
         }
     }
@@ -524,8 +593,9 @@ __device__ __forceinline__ void store_state(const State<C> &state, const Scratch
 // Starts the copy of the warp's tile number n; the lane that decoded the tile issues it.
 template <class C>
 __device__ __forceinline__ void start_copy(const qf_decode_params &p, const TileQueue<C> &queue, int n, uint32_t stage,
-                                           uint32_t barrier, uint64_t policy) {
+                                           uint32_t barrier) {
     if ((threadIdx.x & 31) != (n & 31)) return;
+    const uint64_t policy = p.row_blocks > 1 ? kEvictNormal : kEvictFirst;
     const TileSource source = queue.source(n);
     if (source.page < 0) {
         barrier_arrive(barrier); // a tile without keys
@@ -544,6 +614,19 @@ __device__ __forceinline__ void start_copy(const qf_decode_params &p, const Tile
     }
 }
 
+// Starts the fetch of the warp's tile number n into L2.
+template <class C>
+__device__ __forceinline__ void prefetch_tile(const qf_decode_params &p, const TileQueue<C> &queue, int n) {
+    if ((threadIdx.x & 31) != (n & 31)) return;
+    const TileSource source = queue.source(n);
+    if (source.page < 0) return;
+#pragma unroll
+    for (int panel = 0; panel < C::kPanels; ++panel) {
+        tensor_prefetch_4d(&p.k_map, panel * C::kPanelBytes, source.slot, source.kv_head, source.page);
+        tensor_prefetch_4d(&p.v_map, panel * C::kPanelBytes, source.slot, source.kv_head, source.page);
+    }
+}
+
 // Parameters live in a constant bank that is cold at every launch: each warp touches one 64-byte line of what follows
 // the tensor maps, so that the misses overlap instead of stopping the warps one after the other.
 __device__ __forceinline__ void warm_parameters(const qf_decode_params &p) {
@@ -556,23 +639,16 @@ __device__ __forceinline__ void warm_parameters(const qf_decode_params &p) {
     }
 }
 
-// A small page table may lie in device memory while its sequences' lengths are still unknown: fetches all of it.
-__device__ __forceinline__ void prefetch_table(const qf_decode_params &p) {
-    const int64_t entry = static_cast<int64_t>(threadIdx.x) * 32;
-    const int64_t entries = p.batch * p.block_table_stride;
-    if (entries <= blockDim.x * 32 && entry < entries) {
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(p.block_table + entry));
-    }
-}
-
-// Launch: grid = CTAs that fit at once (one an SM), kThreads threads, dynamic shared memory by qf_decode_shared_bytes;
-// programmatic stream serialisation allowed.
+// Launch: grid = CTAs that fit at once (one or two an SM), kThreads threads, dynamic shared memory by
+// qf_decode_shared_bytes; programmatic stream serialisation allowed.
 template <class C>
 __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     extern __shared__ __align__(1024) uint8_t shared[];
     __shared__ __align__(8) uint64_t barriers[C::kWarps * kMaxStages];
     __shared__ PlanShared plan_shared;
-    __shared__ Handover handovers[8][2]; // by team: the CTA's first segment, and its last
+    __shared__ WorkPlan<C> plan; // in shared memory to spare registers: rarely used once tiles flow
+    __shared__ __align__(8) uint64_t inbox_barrier;
+    __shared__ Segment notes[C::kWarps][kSegmentNotes];
 #ifdef QF_DECODE_STAMPS
     __shared__ long long stamps[C::kWarps][kStampCount];
 #endif
@@ -583,7 +659,12 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     const uint32_t ring = shared_address(shared) + warp * p.stages * C::kStageBytes;
     const uint32_t warp_barriers = shared_address(barriers + warp * kMaxStages);
     if (lane < p.stages) barrier_init(warp_barriers + 8 * lane, 1);
+    if (threadIdx.x == 0) barrier_init(shared_address(&inbox_barrier), 1);
     barrier_init_fence();
+    if (p.cluster_shift > 0) {
+        __syncwarp();
+        cluster_arrive();
+    }
     warm_parameters(p);
     if (threadIdx.x == 0) {
         tensor_map_prefetch(&p.k_map);
@@ -591,73 +672,125 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     }
     __syncwarp();
     QF_DECODE_STAMP(kReady);
-    launch_dependents();
-    wait_for_predecessor();
-    QF_DECODE_STAMP(kReleased);
-    prefetch_table(p);
 
+    launch_dependents();
+
+    // The work map is made while the predecessor still runs, from lengths and a page table that it may yet change, and
+    // used before the wait only to fetch tiles into L2, which stays coherent with what is written meanwhile. After the
+    // wait copies start by this map at once; while they travel, lengths and pages are read again, and if any differs,
+    // what has come is dropped and all is done anew.
     const SharedLayout<C> layout(shared, p);
-    WorkPlan<C> plan(p, layout.sequences, plan_shared);
-    QF_DECODE_STAMP(kPlanned);
+    const Inbox inbox = Inbox::make(p, layout, shared_address(&inbox_barrier));
+    if (threadIdx.x == 0 && p.cluster_shift > 0) inbox.expect(layout.rows);
+    TileQueue<C> queue;
+    Unit unit = {};
+    Team team = {};
+    State<C> state;
+    LoadedScales<C> scales;
+    uint32_t parity = 0;
+#pragma unroll 1
+    for (bool released = false;; parity ^= 1) {
+        WorkPlan<C>::make(p, layout.sequences, plan_shared, plan);
+        team = Team(plan.bundle_shift, plan.slices_shift, warp);
+        unit = plan.idle ? Unit{} : plan.first_unit(p, layout.sequences, team.index);
+        queue.start(p, plan, layout.sequences, team, unit);
+        QueryPlaces<C> places = locate_query<C>(p, unit, layout.sequences.load(p, unit.sequence));
+        if (!released) {
+#pragma unroll 1
+            for (int n = 0; n < min(kAhead, queue.count()); ++n) prefetch_tile<C>(p, queue, n);
+            QF_DECODE_STAMP(kPlanned);
+            wait_for_predecessor();
+            QF_DECODE_STAMP(kReleased);
+            released = true;
+        }
+        // All loads first: behind the copies they would wait for memory.
+        const int page_now = queue.page_now(), b = threadIdx.x;
+        const Sequence now = read_sequence(p, min(b, p.batch - 1));
+        if (p.q_start != nullptr) places = locate_query<C>(p, unit, layout.sequences.load(p, unit.sequence));
+        load_query<C>(p, places, state.q, scales);
+#pragma unroll 1
+        for (int n = 0; n < min(p.stages, queue.count()); ++n) {
+            start_copy<C>(p, queue, n, ring + n * C::kStageBytes, warp_barriers + 8 * n);
+        }
+        bool changed = page_now != queue.page_found() || layout.sequences.differs(min(b, p.batch - 1), now);
+#pragma unroll 1
+        for (int rest = b + C::kThreads; rest < p.batch; rest += C::kThreads) {
+            changed |= layout.sequences.differs(rest, read_sequence(p, rest));
+        }
+        if (!__syncthreads_or(changed)) break;
+#pragma unroll 1
+        for (int n = 0; n < p.stages; ++n) { // every stage's barrier completes one phase
+            if (n >= queue.count() && lane == 0) barrier_arrive(warp_barriers + 8 * n);
+            barrier_wait(warp_barriers + 8 * n, parity);
+        }
+    }
+    if (p.cluster_shift > 0) cluster_wait();
     if (plan.idle) return;
 
-    const Team team(plan.bundle_shift, plan.slices_shift, warp);
-    if (team.thread() == 0) handovers[team.index][0].shares.count = handovers[team.index][1].shares.count = 0;
-    Unit unit = plan.first_unit(p, layout.sequences, team.index);
-    TileQueue<C> queue(p, plan, layout.sequences, team, unit);
-    const uint64_t policy = p.row_blocks > 1 ? kEvictNormal : kEvictFirst;
-#pragma unroll 1
-    for (int n = 0; n < min(p.stages, queue.count()); ++n) {
-        start_copy<C>(p, queue, n, ring + n * C::kStageBytes, warp_barriers + 8 * n, policy);
-    }
-
+    Segment *const own_notes = notes[warp];
+    if (lane == 0) own_notes[kFirstSegment].shares.count = own_notes[kLastSegment].shares.count = 0;
+    queue.decode_ahead(p, plan, layout.sequences, team);
     QF_DECODE_STAMP(kIssued);
-    const Scratch scratch = layout.scratch(warp);
-    State<C> state;
     int n = 0, stage = 0;
-    uint32_t parity = 0;
     // Every piece of code below exists once: instruction fetch is what short launches wait for.
     for (int position = plan.begin;;) {
-        const Sequence sequence = layout.sequences.load(p, unit.sequence);
         const int segment_end = min(plan.end, unit.end);
+        const bool whole = plan.clustered || (position == unit.begin && segment_end == unit.end);
+        Segment &segment = own_notes[whole ? kWholeSegment : position == plan.begin ? kFirstSegment : kLastSegment];
+        const Sequence sequence = layout.sequences.load(p, unit.sequence);
+        const Shares shares = whole ? Shares{} : plan_shares(plan, unit);
+        if (lane == 0) segment = {unit, sequence, scales.out, shares, Grouping(shares)};
         const Visibility visibility = make_visibility(p, sequence);
-        const bool whole = position == unit.begin && segment_end == unit.end;
-        Shares shares = {};
-        if (!whole && !plan.clustered) shares = plan_shares(plan, unit); // while the first tiles travel
-        OutputScales scales;
-        begin_segment<C>(p, unit, sequence, state, scales);
+        const int n_begin = n, n_end = queue.count_before(plan, segment_end),
+                  step = QF_DECODE_TILE << plan.slices_shift;
+        int first_key = (sequence.first_tile + queue.position(plan, n) - unit.begin) * QF_DECODE_TILE;
+        begin_segment<C>(p, scales, state);
+        __syncwarp();
         QF_DECODE_STAMP(kQuery);
 #pragma unroll 1
-        for (; n < queue.count() && queue.position(n) < segment_end; ++n) {
-            const int first_key = (sequence.first_tile + queue.position(n) - unit.begin) * QF_DECODE_TILE;
+        for (; n < n_end; ++n, first_key += step) {
             const uint32_t buffer = ring + stage * C::kStageBytes, barrier = warp_barriers + 8 * stage;
+            jitter();
             barrier_wait(barrier, parity);
+            jitter();
             QF_DECODE_STAMP(kData);
-            if (first_key < sequence.length) process_tile<C>(p, visibility, first_key, buffer, state);
+            if (!(QF_DECODE_OMIT & 1)) process_tile<C>(p, segment, visibility, first_key, buffer, state);
             // All lanes have read the stage before the next copy overwrites it.
             __syncwarp();
-            queue.advance(p, plan, layout.sequences, n);
-            if (n + p.stages < queue.count()) start_copy<C>(p, queue, n + p.stages, buffer, barrier, policy);
+            queue.advance(p, plan, layout.sequences, team, n);
+            // The segment's last stage becomes the warp's scratch first.
+            if (n + 1 < n_end && n + p.stages < queue.count()) {
+                start_copy<C>(p, queue, n + p.stages, buffer, barrier);
+            }
             if (++stage == p.stages) stage = 0, parity ^= 1;
         }
         QF_DECODE_STAMP(kTiles);
-        store_state<C>(state, scratch, layout.rows);
-        QF_DECODE_STAMP(kStored);
-        if (plan.clustered) {
-            // One segment a CTA. The ring is free: all copies have arrived and been used.
-            const Scratch own = {reinterpret_cast<float *>(shared), layout.rows, scratch.pitch};
-            finish_in_cluster<C>(p, team, layout, own, unit, sequence, scales);
-            QF_DECODE_STAMP(kFinished);
-            break;
+        const bool last = segment_end >= plan.end;
+        if (!last) { // the next query travels during the merge
+            unit = plan.unit_after(p, layout.sequences, unit, team.index);
+            load_query<C>(p, locate_query<C>(p, unit, layout.sequences.load(p, unit.sequence)), state.q, scales);
         }
-        finish_segment<C>(p, team, layout, unit, sequence, scales, shares,
-                          handovers[team.index][position == plan.begin ? 0 : 1]);
+        const int used = stage == 0 ? p.stages - 1 : stage - 1;
+        jitter();
+        store_state<C>(state, layout, warp, layout.scratch_offset(p, warp, used), n > n_begin);
+        if (!last) async_proxy_fence(); // the ring stage will be copied into again
+        jitter();
+        QF_DECODE_STAMP(kStored);
+        if (QF_DECODE_OMIT & 2) {
+        } else if (plan.clustered) {
+            finish_in_cluster<C>(p, team, layout, inbox, segment);
+        } else {
+            finish_segment<C>(p, team, layout, segment);
+        }
         QF_DECODE_STAMP(kFinished);
+        if (last) break;
+        if (n > n_begin && n - 1 + p.stages < queue.count()) {
+            start_copy<C>(p, queue, n - 1 + p.stages, ring + used * C::kStageBytes, warp_barriers + 8 * used);
+        }
         position = segment_end;
-        if (position >= plan.end) break;
-        unit = plan.unit_after(p, layout.sequences, unit, team.index);
     }
-    if (!plan.clustered) hand_over<C>(p, team, layout, handovers[team.index]);
+    jitter();
+    if (!plan.clustered && !(QF_DECODE_OMIT & 6)) hand_over<C>(p, team, layout, own_notes);
     QF_DECODE_STAMP(kLeft);
 #ifdef QF_DECODE_STAMPS
     __syncwarp();

@@ -121,13 +121,13 @@ inline void force_bundle(qf_decode_params *p, int bundle) {
     p->bundle_shift = bundle == 8 ? 3 : bundle == 4 ? 2 : bundle == 2 ? 1 : 0;
 }
 
-// Enqueues one launch. `dependent` allows it to start while its predecessor in the stream still runs.
-inline cudaError_t launch(const qf_decode_problem &problem, const qf_decode_choice &choice, const qf_decode_params &p,
-                          bool dependent, cudaStream_t stream) {
-    const void *kernel = find_kernel(problem, choice.row_tiles);
+// Enqueues one launch of a kernel of the problem's variant. `dependent` allows it to start while its predecessor in the
+// stream still runs.
+inline cudaError_t launch_kernel(const void *kernel, const qf_decode_problem &problem, const qf_decode_choice &choice,
+                                 const qf_decode_params &p, bool dependent, cudaStream_t stream) {
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
-    const size_t shared =
-        qf_decode_shared_bytes(problem.kv_dtype, problem.head_dim, choice.row_tiles, p.rows, problem.batch, p.stages);
+    const size_t shared = qf_decode_shared_bytes(problem.kv_dtype, problem.head_dim, choice.row_tiles, p.rows,
+                                                 problem.batch, p.stages, p.cluster_shift);
     cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
     if (error != cudaSuccess) return error;
@@ -143,7 +143,7 @@ inline cudaError_t launch(const qf_decode_problem &problem, const qf_decode_choi
     attributes[1].val.clusterDim.x = 1u << choice.cluster_shift;
     attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
     attributes[2].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
-    attributes[2].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicySpread;
+    attributes[2].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicyLoadBalancing;
     config.attrs = attributes;
     config.numAttrs = choice.cluster_shift > 0 ? 3 : 1;
     if (choice.cluster_shift > 3) {
@@ -152,6 +152,11 @@ inline cudaError_t launch(const qf_decode_problem &problem, const qf_decode_choi
     }
     void *arguments[] = {const_cast<qf_decode_params *>(&p)};
     return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+inline cudaError_t launch(const qf_decode_problem &problem, const qf_decode_choice &choice, const qf_decode_params &p,
+                          bool dependent, cudaStream_t stream) {
+    return launch_kernel(find_kernel(problem, choice.row_tiles), problem, choice, p, dependent, stream);
 }
 
 } // namespace qfuse::decode

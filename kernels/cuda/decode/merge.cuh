@@ -7,9 +7,10 @@
 // and adds with the factors 2^(reference - M), exact powers of two. Partials are added in list order, whichever CTA
 // happens to come last, so results do not depend on timing.
 //
-// CTAs that share a unit hand over through tickets: each stores its partial, fences, and increments; the one that
-// finds the count complete merges. The increment wraps to zero by itself, so tickets need no reset between launches.
-// Above kFlatMerge shares a unit is merged in two levels, in groups of about the square root.
+// CTAs that share a unit hand over through tickets: each warp stores its part of the CTA's partial and increments,
+// which releases the stores; the one that finds the count complete merges the part. The increment wraps to zero by
+// itself, so tickets need no reset between launches. Above kFlatMerge shares a unit is merged in two levels, in groups
+// of about the square root. A unit that lies in a cluster is merged through the CTAs' shared memory instead.
 #pragma once
 
 #include <cstdint>
@@ -29,49 +30,59 @@ constexpr float kLn2 = 0.6931471805599453f;
 constexpr float kOffset = 4.0f;
 // "No key yet", finite so that differences stay numbers.
 constexpr float kNoReference = -1e30f;
-constexpr int kFlatMerge = 32; // one share a lane
+constexpr int kFlatMerge = 32;
 
-// A warp's scratch in shared memory.
-struct Scratch {
-    float *base;
-    int rows;
-    int pitch;
-
-    __device__ __forceinline__ float &output(int row, int d) const {
-        return base[row * pitch + d];
-    }
-    __device__ __forceinline__ float &reference(int row) const {
-        return base[rows * pitch + row];
-    }
-    __device__ __forceinline__ float &sum(int row) const {
-        return base[rows * pitch + rows + row];
-    }
+// A row's softmax: the reference and the sum of 2^(score - reference + kOffset). Sum 0: no visible key.
+struct RowState {
+    float reference, sum;
 };
 
-// Dynamic shared memory: rings of all warps, scratch of all warps, sequences.
+// Dynamic shared memory: rings of all warps, scratch of all warps (where O does not fit into a ring stage), states of
+// all warps, inbox, sequences. All but the last two at offsets that only the number of stages moves.
 template <class C>
 struct SharedLayout {
+    static constexpr int kScratchBytes = qf_decode_scratch_bytes(C::kElementBytes, C::kHeadDim, C::kRowTiles);
+    static constexpr int kVectors = C::kHeadDim / 4; // four elements each, of a row
+
     Sequences sequences;
-    float *scratch_base;
-    int rows; // of a unit
-    int scratch_floats;
-    int partial_floats;
-    uint32_t *flags; // two words a warp
+    uint8_t *base;
+    uint8_t *scratch_base;
+    float *states;
+    uint8_t *inbox; // qf_decode_inbox_bytes
+    int rows;       // of a unit
+    int items;      // vectors of a unit
 
     __device__ __forceinline__ SharedLayout(uint8_t *shared, const qf_decode_params &p) {
         rows = qf_decode_unit_rows(p.rows, C::kRowTiles);
-        scratch_floats = qf_decode_scratch_floats(rows, C::kHeadDim);
-        partial_floats = qf_decode_partial_floats(rows, C::kHeadDim);
-        scratch_base = reinterpret_cast<float *>(shared + C::kWarps * p.stages * C::kStageBytes);
-        flags = reinterpret_cast<uint32_t *>(scratch_base + C::kWarps * scratch_floats);
-        int *words = reinterpret_cast<int *>(flags + 2 * C::kWarps);
+        items = rows * kVectors;
+        base = shared;
+        scratch_base = shared + C::kWarps * p.stages * C::kStageBytes;
+        states = reinterpret_cast<float *>(scratch_base + C::kWarps * kScratchBytes);
+        inbox = reinterpret_cast<uint8_t *>(states + C::kWarps * qf_decode_state_floats(C::kRows));
+        int *words = reinterpret_cast<int *>(inbox + qf_decode_inbox_bytes(rows, C::kHeadDim, p.cluster_shift));
         sequences.prefix = words;
         sequences.length = words + p.batch + 1;
         sequences.first_tile = words + 2 * (p.batch + 1);
     }
 
-    __device__ __forceinline__ Scratch scratch(int warp) const {
-        return {scratch_base + warp * scratch_floats, rows, qf_decode_scratch_pitch(C::kHeadDim)};
+    // Where warp `warp` leaves O when it has used ring stage `stage` last.
+    __device__ __forceinline__ uint32_t scratch_offset(const qf_decode_params &p, int warp, int stage) const {
+        return kScratchBytes > 0 ? C::kWarps * p.stages * C::kStageBytes + warp * kScratchBytes
+                                 : (warp * p.stages + stage) * C::kStageBytes;
+    }
+    __device__ __forceinline__ RowState &state(int warp, int row) const {
+        return reinterpret_cast<RowState *>(states + warp * qf_decode_state_floats(C::kRows))[row];
+    }
+    __device__ __forceinline__ uint32_t &output_offset(int warp) const {
+        return *reinterpret_cast<uint32_t *>(states + warp * qf_decode_state_floats(C::kRows) + 2 * C::kRows);
+    }
+    // Bytes from a scratch's start to vector `vector` of a row of O. The permutation keeps stores from registers free
+    // of bank conflicts. For vectors that differ in their two low bits alone, results differ in bits 4 and 5 alone.
+    __device__ __forceinline__ static uint32_t place(int row, int vector) {
+        return 16 * (row * kVectors + (vector ^ ((row >> 1) & 3) ^ ((vector >> 4 & 1) << 2)));
+    }
+    __device__ __forceinline__ float4 output(uint32_t offset, int row, int vector) const {
+        return *reinterpret_cast<const float4 *>(base + offset + place(row, vector));
     }
 };
 
@@ -81,14 +92,11 @@ struct Partial {
     int rows;
     int head_dim;
 
-    __device__ __forceinline__ float *output(int row, int d) const {
-        return base + row * head_dim + d;
+    __device__ __forceinline__ float4 *output(int row, int d) const {
+        return reinterpret_cast<float4 *>(base + row * head_dim + d);
     }
-    __device__ __forceinline__ float *reference(int row) const {
-        return base + rows * head_dim + row;
-    }
-    __device__ __forceinline__ float *sum(int row) const {
-        return base + rows * head_dim + rows + row;
+    __device__ __forceinline__ float2 *state(int row) const {
+        return reinterpret_cast<float2 *>(base + rows * head_dim + 2 * row);
     }
 };
 
@@ -99,7 +107,8 @@ __device__ __forceinline__ Partial partial_at(const qf_decode_params &p, const S
                                               int head_of_bundle) {
     // At most 2^31 floats, so 32-bit arithmetic is enough.
     const unsigned index = slot * C::kWarps + head_of_bundle;
-    return {p.partials + index * static_cast<unsigned>(layout.partial_floats), layout.rows, C::kHeadDim};
+    const unsigned floats = qf_decode_partial_floats(layout.rows, C::kHeadDim);
+    return {p.partials + index * floats, layout.rows, C::kHeadDim};
 }
 
 __device__ __forceinline__ float round_via(float x, int via) {
@@ -150,15 +159,51 @@ struct OutputScales {
     float v, out;
 };
 
-__device__ __forceinline__ OutputScales load_output_scales(const qf_decode_params &p, int kv_head) {
-    return {p.v_scale != nullptr ? p.v_scale[kv_head * p.v_scale_stride] : 1.0f,
-            p.out_scale != nullptr ? p.out_scale[kv_head * p.out_scale_stride] : 1.0f};
-}
+// The shares of one unit: CTA first + i holds share i.
+struct Shares {
+    int first; // CTA
+    int count;
+
+    // Slot (and ticket) of share i: the first share is its CTA's last segment, the others are their CTAs' first.
+    __device__ __forceinline__ int slot(int i) const {
+        return 2 * (first + i) + (i == 0);
+    }
+};
+
+// How a unit's shares are grouped: flat up to kFlatMerge, else groups of `fan`, both counts at most kFlatMerge.
+struct Grouping {
+    int fan, groups, start, size; // start, size: of this CTA's group
+
+    Grouping() = default;
+    __device__ __forceinline__ explicit Grouping(const Shares &shares) {
+        fan = shares.count, groups = 1, start = 0, size = shares.count;
+        if (shares.count <= kFlatMerge) return;
+        fan = max((shares.count + kFlatMerge - 1) / kFlatMerge, 12);
+        groups = static_cast<unsigned>(shares.count + fan - 1) / static_cast<unsigned>(fan);
+        start = (blockIdx.x - shares.first) / static_cast<unsigned>(fan) * fan;
+        size = min(fan, shares.count - start);
+    }
+};
+
+// A CTA's part of a unit, kept in shared memory: a copy a warp, so that reading it needs no barrier. Rarely used, so
+// registers would be wasted on it.
+struct Segment {
+    Unit unit;
+    Sequence sequence;
+    OutputScales scales;
+    Shares shares; // count 0: the unit lies in this CTA alone, or in its cluster
+    Grouping grouping;
+};
+
+// A warp's notes: its CTA's first segment and its last, where they are shares of a unit; any other segment.
+enum { kFirstSegment, kLastSegment, kWholeSegment, kSegmentNotes };
 
 // The complete result of four elements of a row: sink, normalisation, scales, one rounding.
-__device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit &unit, const Sequence &sequence,
-                                           const OutputScales &scales, int row, int d, float reference, float sum,
-                                           float4 o) {
+__device__ __forceinline__ void finish_row(const qf_decode_params &p, const Segment &segment, int row, int d,
+                                           float reference, float sum, float4 o) {
+    const Unit &unit = segment.unit;
+    const Sequence &sequence = segment.sequence;
+    const OutputScales &scales = segment.scales;
     const int token = token_of(p, unit.first_row + row);
     const int head = unit.kv_head * p.group + unit.first_row + row - token * p.group;
     if (token >= sequence.tokens) return;
@@ -170,7 +215,7 @@ __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit
         reference = larger;
     }
     // No visible key: zeros.
-    const float reciprocal = sum == 0.0f ? 0.0f : __frcp_rn(sum);
+    const float reciprocal = sum == 0.0f ? 0.0f : reciprocal_approximate(sum);
     o.x = divide(o.x, sum, reciprocal) * scales.v, o.y = divide(o.y, sum, reciprocal) * scales.v;
     o.z = divide(o.z, sum, reciprocal) * scales.v, o.w = divide(o.w, sum, reciprocal) * scales.v;
     const int64_t out_row = sequence.first_token + token;
@@ -186,113 +231,14 @@ __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Unit
 
 __device__ __forceinline__ void store_partial(const Partial &partial, int row, int d, float reference, float sum,
                                               float4 o) {
-    __stcg(reinterpret_cast<float4 *>(partial.output(row, d)), o);
-    if (d == 0) {
-        __stcg(partial.reference(row), reference);
-        __stcg(partial.sum(row), sum);
-    }
+    __stcg(partial.output(row, d), o);
+    if (d == 0) __stcg(partial.state(row), make_float2(reference, sum));
 }
 
 __device__ __forceinline__ void add_scaled(float4 &o, float factor, float4 v) {
     o.x = fmaf(factor, v.x, o.x), o.y = fmaf(factor, v.y, o.y);
     o.z = fmaf(factor, v.z, o.z), o.w = fmaf(factor, v.w, o.w);
 }
-
-// The shares of one unit: CTA first + i holds share i.
-struct Shares {
-    int first; // CTA
-    int count;
-
-    // Slot (and ticket) of share i: the first share is its CTA's last segment, the others are their CTAs' first.
-    __device__ __forceinline__ int slot(int i) const {
-        return 2 * (first + i) + (i == 0);
-    }
-};
-
-// Merges the partials of `count` (at most 32) shares, start, start + step, ..., and hands each row's sum to
-// `emit(row, d, reference, sum, o)`. Whole team. `slot_base` selects share results or group results. Row by row and
-// panel by panel of 128 elements; the warps of the team divide first the panels, then the shares.
-template <class C, class Emit>
-__device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
-                                             const Shares &shares, int start, int step, int count, int slot_base,
-                                             Emit emit) {
-    constexpr int kVectors = C::kHeadDim / 4 < 32 ? C::kHeadDim / 4 : 32; // float4 of a panel
-    constexpr int kPanels = C::kHeadDim / 4 / kVectors;
-    constexpr int kAhead = 16;
-    const int lane = threadIdx.x & 31;
-    const int tasks = layout.rows * kPanels;
-    int split_shift = 0; // 2^split_shift warps divide a task's shares
-    while ((2 << split_shift) * tasks <= team.warps) ++split_shift;
-    const int split = 1 << split_shift, workers = team.warps >> split_shift; // tasks at a time
-    const int part = team.warp & (split - 1);
-#pragma unroll 1
-    for (int base = 0; base < tasks; base += workers) {
-        const int task = base + (team.warp >> split_shift);
-        const bool busy = task < tasks;
-        const int row = task / kPanels, d = (task % kPanels * kVectors + lane % kVectors) * 4;
-        float reference = kNoReference, sum = 0.0f, largest = kNoReference, factor = 0.0f;
-        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        if (busy) {
-            if (lane < count) {
-                const Partial mine = partial_at<C>(p, layout, slot_base + shares.slot(start + lane * step), team.index);
-                reference = __ldcg(mine.reference(row));
-                sum = __ldcg(mine.sum(row));
-            }
-#pragma unroll 1
-            for (int i = part; i < count; i += split * kAhead) {
-                float4 v[kAhead];
-#pragma unroll
-                for (int k = 0; k < kAhead; ++k) {
-                    v[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                    if (i + k * split < count) {
-                        const Partial source = partial_at<C>(
-                            p, layout, slot_base + shares.slot(start + (i + k * split) * step), team.index);
-                        v[k] = __ldcg(reinterpret_cast<const float4 *>(source.output(row, d)));
-                    }
-                }
-                if (i == part) {
-                    largest = reference;
-#pragma unroll
-                    for (int distance = 16; distance > 0; distance >>= 1) {
-                        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
-                    }
-                    factor = exp2_approximate(reference - largest);
-                    sum *= factor;
-#pragma unroll
-                    for (int distance = 16; distance > 0; distance >>= 1) {
-                        sum += __shfl_xor_sync(~0u, sum, distance);
-                    }
-                }
-#pragma unroll
-                for (int k = 0; k < kAhead; ++k) {
-                    add_scaled(o, __shfl_sync(~0u, factor, (i + k * split) & 31), v[k]);
-                }
-            }
-        }
-        if (split > 1) {
-            // A single round: all tasks fit beside each other. Part 0, which always has share 0, adds in order.
-            float4 *slots = reinterpret_cast<float4 *>(layout.scratch_base);
-            const int pitch = layout.scratch_floats / 4, cta_warp = team.index * team.warps + team.warp;
-            if (busy && lane < kVectors) slots[cta_warp * pitch + lane] = o;
-            team.sync();
-            if (busy && part == 0) {
-#pragma unroll 1
-                for (int k = 1; k < split; ++k) {
-                    add_scaled(o, 1.0f, slots[(cta_warp + k) * pitch + lane % kVectors]);
-                }
-            }
-        }
-        if (busy && part == 0 && lane < kVectors) emit(row, d, largest, sum, o);
-    }
-}
-
-// A unit of which this CTA holds one share of several.
-struct Handover {
-    Unit unit;
-    Sequence sequence;
-    OutputScales scales;
-    Shares shares; // count 0: nothing to hand over
-};
 
 // The CTAs that share a unit of which this CTA has a part.
 template <class C>
@@ -301,183 +247,209 @@ __device__ __forceinline__ Shares plan_shares(const WorkPlan<C> &plan, const Uni
     return {first, plan.owner(unit.end - 1) - first + 1};
 }
 
-// Adds the states that the warps of a team have stored to their scratch, and hands each four elements of a row to
-// `emit(row, d, reference, sum, o)`. Whole team.
+// Adds the states that the warps of a team have stored, and hands each vector to `emit(row, d, reference, sum, o)`.
+// Whole team; a warp always has the same vectors of a unit, here and in every merge that follows.
 template <class C, class Emit>
 __device__ __forceinline__ void merge_team(const Team &team, const SharedLayout<C> &layout, Emit emit) {
+    const int first_warp = team.index << (C::kWarpsShift - team.bundle_shift);
     team.sync();
 #pragma unroll 1
-    for (int item = team.thread(); item < layout.rows * (C::kHeadDim / 4); item += team.threads()) {
-        const int row = item / (C::kHeadDim / 4), d = item % (C::kHeadDim / 4) * 4;
-        const Scratch base = layout.scratch(team.index << (C::kWarpsShift - team.bundle_shift));
-        float references[C::kWarps], reference = kNoReference, sum = 0.0f;
+    for (int item = team.thread(); item < layout.items; item += team.threads()) {
+        const int row = item / layout.kVectors, vector = item % layout.kVectors;
+        RowState states[C::kWarps];
+        float reference = kNoReference, sum = 0.0f;
 #pragma unroll
         for (int w = 0; w < C::kWarps; ++w) {
-            references[w] = kNoReference;
-            if (w < team.warps) references[w] = base.base[w * layout.scratch_floats + base.rows * base.pitch + row];
-            reference = fmaxf(reference, references[w]);
+            states[w] = {kNoReference, 0.0f};
+            if (w < team.warps) states[w] = layout.state(first_warp + w, row);
+            reference = fmaxf(reference, states[w].reference);
         }
         float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
         for (int w = 0; w < C::kWarps; ++w) {
-            if (w >= team.warps) continue;
-            const float *state = base.base + w * layout.scratch_floats;
-            const float factor = exp2_approximate(references[w] - reference);
-            sum = fmaf(factor, state[base.rows * base.pitch + base.rows + row], sum);
-            add_scaled(o, factor, *reinterpret_cast<const float4 *>(state + row * base.pitch + d));
+            if (states[w].sum == 0.0f) continue; // also a warp without a tile, which has left no O
+            const float factor = exp2_approximate(states[w].reference - reference);
+            sum = fmaf(factor, states[w].sum, sum);
+            add_scaled(o, factor, layout.output(layout.output_offset(first_warp + w), row, vector));
         }
-        emit(row, d, reference, sum, o);
+        emit(row, 4 * vector, reference, sum, o);
     }
 }
 
-// Whole team, after every warp has stored its state to its scratch: writes the unit's output, or, with `shares`, this
-// CTA's share of it and a note in `open`.
+// Whole team, after every warp has stored its state: writes the unit's output, or this CTA's share.
 template <class C>
-__device__ __forceinline__ void
-finish_segment(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout, const Unit &unit,
-               const Sequence &sequence, const OutputScales &scales, const Shares &shares, Handover &open) {
-    const bool whole = shares.count == 0;
-    Partial own = {};
-    if (!whole) {
-        own = partial_at<C>(p, layout, shares.slot(static_cast<int>(blockIdx.x) - shares.first), team.index);
-        if (team.thread() == 0) open = {unit, sequence, scales, shares};
-    }
+__device__ __forceinline__ void finish_segment(const qf_decode_params &p, const Team &team,
+                                               const SharedLayout<C> &layout, const Segment &segment) {
+    const bool whole = segment.shares.count == 0;
+    const int slot = segment.shares.slot(static_cast<int>(blockIdx.x) - segment.shares.first);
+    const Partial own = partial_at<C>(p, layout, slot, team.index);
     merge_team<C>(team, layout, [&](int row, int d, float reference, float sum, float4 o) {
         if (whole) {
-            finish_row(p, unit, sequence, scales, row, d, reference, sum, o);
+            finish_row(p, segment, row, d, reference, sum, o);
         } else {
             store_partial(own, row, d, reference, sum, o);
         }
     });
-    team.sync(); // scratch may be written again
+    team.sync(); // states and scratch may be written again
 }
 
-// The same for a unit that lies in one cluster, a share in each CTA: merges through the CTAs' shared memory, in order
-// of rank, each CTA a part of the elements. `own` is this CTA's place for its share, at the same address in all.
-// Whole cluster; the one team of a CTA is the CTA.
-template <class C>
-__device__ __forceinline__ void finish_in_cluster(const qf_decode_params &p, const Team &team,
-                                                  const SharedLayout<C> &layout, const Scratch &own, const Unit &unit,
-                                                  const Sequence &sequence, const OutputScales &scales) {
-    merge_team<C>(team, layout, [&](int row, int d, float reference, float sum, float4 o) {
-        *reinterpret_cast<float4 *>(&own.output(row, d)) = o;
-        if (d == 0) own.reference(row) = reference, own.sum(row) = sum;
-    });
-    cluster_sync();
-    const int size = 1 << p.cluster_shift, rank = blockIdx.x & (size - 1);
-    const int items = layout.rows * (C::kHeadDim / 4), each = (items + size - 1) >> p.cluster_shift;
-    const int last = min(rank * each + each, items);
-#pragma unroll 1
-    for (int item = rank * each + static_cast<int>(threadIdx.x); item < last; item += C::kThreads) {
-        const int row = item / (C::kHeadDim / 4), d = item % (C::kHeadDim / 4) * 4;
-        const uint32_t output = shared_address(&own.output(row, d)), reference_at = shared_address(&own.reference(row));
-        const uint32_t sum_at = shared_address(&own.sum(row));
-        // All loads first: each is a round trip to another multiprocessor.
-        constexpr int kLargest = 16; // CTAs of a cluster
-        float references[kLargest], sums[kLargest], reference = kNoReference, sum = 0.0f;
-        float4 outputs[kLargest];
-#pragma unroll
-        for (int i = 0; i < kLargest; ++i) {
-            references[i] = kNoReference, sums[i] = 0.0f, outputs[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (i < size) {
-                references[i] = load_cluster(cluster_address(reference_at, i));
-                sums[i] = load_cluster(cluster_address(sum_at, i));
-                outputs[i] = load_cluster_4(cluster_address(output, i));
-            }
-        }
-#pragma unroll
-        for (int i = 0; i < kLargest; ++i) reference = fmaxf(reference, references[i]);
-        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
-        for (int i = 0; i < kLargest; ++i) {
-            const float factor = exp2_approximate(references[i] - reference);
-            sum = fmaf(factor, sums[i], sum);
-            add_scaled(o, factor, outputs[i]);
-        }
-        finish_row(p, unit, sequence, scales, row, d, reference, sum, o);
+// The inboxes of a cluster. CTA `rank` merges columns of O, `columns` vectors of each row; every CTA sends it its share
+// of them. An inbox holds the vectors by row, sender and column, then the states by row and sender.
+struct Inbox {
+    uint32_t output, state; // this CTA's
+    uint32_t barrier;
+    int shift, rank;
+    int columns_shift;
+
+    template <class C>
+    __device__ __forceinline__ static Inbox make(const qf_decode_params &p, const SharedLayout<C> &layout,
+                                                 uint32_t barrier) {
+        constexpr int kVectorsShift = C::kHeadDim == 64 ? 4 : C::kHeadDim == 128 ? 5 : 6;
+        const uint32_t base = shared_address(layout.inbox);
+        const int shift = p.cluster_shift, rank = blockIdx.x & ((1 << shift) - 1);
+        return {base, base + 16 * layout.items, barrier, shift, rank, kVectorsShift - shift};
     }
-    cluster_sync(); // nobody leaves while others read its shared memory
-}
 
-// How a unit's shares are grouped: flat up to kFlatMerge, else groups of `fan`, both counts at most 32.
-struct Grouping {
-    int fan, groups, start, size; // start, size: of this CTA's group
+    // One thread, once: the bytes that will come.
+    __device__ __forceinline__ void expect(int rows) const {
+        barrier_arrive_expect(barrier, rows * ((16u << (columns_shift + shift)) + (8u << shift)));
+    }
 
-    __device__ __forceinline__ explicit Grouping(const Shares &shares) {
-        const int share = static_cast<int>(blockIdx.x) - shares.first;
-        fan = shares.count <= kFlatMerge ? shares.count : max((shares.count + kFlatMerge - 1) / kFlatMerge, 12);
-        fan = max(fan, 1);
-        groups = (shares.count + fan - 1) / fan;
-        start = share / fan * fan;
-        size = min(fan, shares.count - start);
+    __device__ __forceinline__ void send(int row, int vector, float reference, float sum, float4 o) const {
+        const int owner = vector >> columns_shift, column = vector & ((1 << columns_shift) - 1);
+        const int slot = (row << shift) + rank;
+        const uint32_t remote = cluster_address(barrier, owner);
+        send_16(cluster_address(output + 16 * ((slot << columns_shift) + column), owner), o, remote);
+        if (column == 0) send_8(cluster_address(state + 8 * slot, owner), make_float2(reference, sum), remote);
     }
 };
 
+// The same for a unit that lies in one cluster, a share in each CTA: each CTA sends its share to the CTAs that merge,
+// and merges what it is sent in order of rank. The one team of a CTA is the CTA.
 template <class C>
-__device__ __forceinline__ uint32_t *ticket_at(const qf_decode_params &p, int slot, int team) {
-    return p.tickets + static_cast<int64_t>(slot) * C::kWarps + team;
+__device__ __forceinline__ void finish_in_cluster(const qf_decode_params &p, const Team &team,
+                                                  const SharedLayout<C> &layout, const Inbox &inbox,
+                                                  const Segment &segment) {
+    merge_team<C>(team, layout, [&](int row, int d, float reference, float sum, float4 o) {
+        inbox.send(row, d / 4, reference, sum, o);
+    });
+    const int size = 1 << inbox.shift, shift = inbox.columns_shift, items = layout.rows << shift;
+    if ((static_cast<int>(threadIdx.x) & ~31) >= items) return;
+    barrier_wait_cluster(inbox.barrier, 0);
+    const float4 *outputs = reinterpret_cast<const float4 *>(layout.inbox);
+    const RowState *states = reinterpret_cast<const RowState *>(outputs + layout.items);
+#pragma unroll 1
+    for (int item = threadIdx.x; item < items; item += C::kThreads) {
+        const int row = item >> shift, column = item & ((1 << shift) - 1), first = row << inbox.shift;
+        float reference = kNoReference, sum = 0.0f;
+        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 4
+        for (int i = 0; i < size; ++i) reference = fmaxf(reference, states[first + i].reference);
+#pragma unroll 4
+        for (int i = 0; i < size; ++i) {
+            const float factor = exp2_approximate(states[first + i].reference - reference);
+            sum = fmaf(factor, states[first + i].sum, sum);
+            add_scaled(o, factor, outputs[((first + i) << shift) + column]);
+        }
+        finish_row(p, segment, row, 4 * ((inbox.rank << shift) + column), reference, sum, o);
+    }
 }
 
 // Counts one share in; true for the one that completes `count`, which then sees all that the others wrote before.
 // The ticket wraps to zero by itself.
 __device__ __forceinline__ bool take_ticket(uint32_t *ticket, int count) {
     uint32_t before;
-    asm volatile("fence.acq_rel.gpu;\n"
-                 "atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
                  : "=r"(before)
                  : "l"(ticket), "r"(count - 1)
                  : "memory");
     return before == static_cast<uint32_t>(count - 1);
 }
 
-// End of a CTA: counts the team in on the tickets of its open units (at most two), both at once, and merges where it
-// is the last to arrive. Delayed to here so that no round trip to memory interrupts the stream of tiles.
+// Merges this warp's vectors of the partials of `count` shares, start, start + step, ..., in this order, and hands
+// each to `emit(row, d, reference, sum, o)`. `slot_base` selects share results or group results.
+template <class C, class Emit>
+__device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
+                                             const Shares &shares, int start, int step, int count, int slot_base,
+                                             Emit emit) {
+    constexpr int kTogether = 12; // shares whose loads travel together
+#pragma unroll 1
+    for (int item = team.thread(); item < layout.items; item += team.threads()) {
+        const int row = item / layout.kVectors, d = item % layout.kVectors * 4;
+        float reference = kNoReference, sum = 0.0f;
+        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 1
+        for (int base = 0; base < count; base += kTogether) {
+            float2 states[kTogether];
+            float4 outputs[kTogether];
+#pragma unroll
+            for (int k = 0; k < kTogether; ++k) {
+                states[k] = make_float2(kNoReference, 0.0f), outputs[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                if (base + k >= count) continue;
+                const int slot = slot_base + shares.slot(start + (base + k) * step);
+                const Partial source = partial_at<C>(p, layout, slot, team.index);
+                states[k] = __ldcg(source.state(row)), outputs[k] = __ldcg(source.output(row, d));
+            }
+            float largest = reference;
+#pragma unroll
+            for (int k = 0; k < kTogether; ++k) largest = fmaxf(largest, states[k].x);
+            const float before = exp2_approximate(reference - largest);
+            sum *= before, o.x *= before, o.y *= before, o.z *= before, o.w *= before;
+            reference = largest;
+#pragma unroll
+            for (int k = 0; k < kTogether; ++k) {
+                const float factor = exp2_approximate(states[k].x - largest);
+                sum = fmaf(factor, states[k].y, sum);
+                add_scaled(o, factor, outputs[k]);
+            }
+        }
+        emit(row, d, reference, sum, o);
+    }
+}
+
+// End of a CTA: every warp counts its vectors of the team's open units (at most two) in, and merges those of which it
+// is the last to arrive. Delayed to here so that no round trip to memory interrupts the stream of tiles. No barriers:
+// a warp stores, counts and merges the same vectors as its fellows of the other CTAs.
 template <class C>
 __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
-                                          const Handover (&opens)[2]) {
-    // The last barrier of finish_segment made both notes visible; the same outcome for the whole CTA.
-    if (opens[0].shares.count == 0 && opens[1].shares.count == 0) return;
-    uint32_t *flags = layout.flags + 2 * team.index;
-    // The same barrier has seen all partials of the team written.
-    if (team.warp == 0) {
-        const int lane = threadIdx.x & 31;
-        if (lane < 2 && opens[lane].shares.count > 0) {
-            const Shares shares = opens[lane].shares;
-            const Grouping grouping(shares);
-            flags[lane] = take_ticket(ticket_at<C>(p, shares.slot(grouping.start), team.index), grouping.size);
-        }
+                                          const Segment *opens) {
+    const int lane = threadIdx.x & 31;
+    if (team.thread() - lane >= layout.items) return; // a warp without vectors
+    const int cta_warp = threadIdx.x >> 5, groups_base = 2 * gridDim.x;
+    bool arrived_last = false;
+    __syncwarp();
+    if (lane < 2 && opens[lane].shares.count > 0) {
+        const int slot = opens[lane].shares.slot(opens[lane].grouping.start);
+        arrived_last = take_ticket(p.tickets + slot * C::kWarps + cta_warp, opens[lane].grouping.size);
     }
-    team.sync();
-    const int groups_base = 2 * gridDim.x;
 #pragma unroll 1
     for (int i = 0; i < 2; ++i) {
-        const Handover &open = opens[i];
-        if (open.shares.count == 0) continue;
-        const Shares shares = open.shares;
-        const Grouping grouping(shares);
+        if (!__shfl_sync(~0u, arrived_last, i)) continue;
+        const Segment &open = opens[i];
+        const Grouping grouping = open.grouping;
         // Level 0 merges the CTA's group of shares, level 1 the groups.
         int level = grouping.groups == 1 ? 1 : 0;
-        bool complete = flags[i] != 0;
         int start = grouping.start, step = 1, count = grouping.size, base = 0;
 #pragma unroll 1
-        while (complete) {
+        for (;;) {
             const int group_slot = groups_base + open.shares.slot(grouping.start);
             merge_shares<C>(p, team, layout, open.shares, start, step, count, base,
                             [&](int row, int d, float reference, float sum, float4 o) {
                                 if (level == 1) {
-                                    finish_row(p, open.unit, open.sequence, open.scales, row, d, reference, sum, o);
+                                    finish_row(p, open, row, d, reference, sum, o);
                                 } else {
                                     store_partial(partial_at<C>(p, layout, group_slot, team.index), row, d, reference,
                                                   sum, o);
                                 }
                             });
-            team.sync();
             if (level == 1) break;
-            if (team.thread() == 0) {
-                flags[i] = take_ticket(ticket_at<C>(p, groups_base + open.shares.slot(0), team.index), grouping.groups);
+            __syncwarp();
+            bool last = false;
+            if (lane == 0) {
+                const int slot = groups_base + open.shares.slot(0);
+                last = take_ticket(p.tickets + slot * C::kWarps + cta_warp, grouping.groups);
             }
-            team.sync();
-            complete = flags[i] != 0;
+            if (!__shfl_sync(~0u, last, 0)) break;
             level = 1, start = 0, step = grouping.fan, count = grouping.groups, base = groups_base;
         }
     }

@@ -13,10 +13,10 @@
 #include "params.h"
 
 // Shared memory of one CTA on sm_90, less what the kernel holds statically and the system keeps.
-#define QF_DECODE_SHARED_LIMIT (227 * 1024 - 2048)
+#define QF_DECODE_SHARED_LIMIT (227 * 1024 - 6144)
 
 // The same when two CTAs share a multiprocessor.
-#define QF_DECODE_PAIRED_LIMIT (113 * 1024 - 2048)
+#define QF_DECODE_PAIRED_LIMIT (114 * 1024 - 1024 - 4096)
 
 // What a launch looks like before any pointer is known.
 typedef struct qf_decode_problem {
@@ -75,14 +75,16 @@ static inline const char *qf_decode_refusal(const qf_decode_problem *problem) {
     return NULL;
 }
 
-static inline size_t qf_decode_shared_bytes(int kv_dtype, int head_dim, int row_tiles, int rows, int batch,
-                                            int stages) {
-    const int row_bytes = qf_decode_row_bytes(qf_decode_element_bytes(kv_dtype), head_dim);
-    const int warps = qf_decode_warps(qf_decode_element_bytes(kv_dtype), head_dim);
-    const size_t ring = (size_t)warps * (size_t)stages * 2 * QF_DECODE_TILE * (size_t)row_bytes;
-    const size_t scratch =
-        (size_t)warps * 4 * (size_t)qf_decode_scratch_floats(qf_decode_unit_rows(rows, row_tiles), head_dim);
-    return ring + scratch + (size_t)warps * 8 + 3 * 4 * ((size_t)batch + 1);
+static inline size_t qf_decode_shared_bytes(int kv_dtype, int head_dim, int row_tiles, int rows, int batch, int stages,
+                                            int cluster_shift) {
+    const int element_bytes = qf_decode_element_bytes(kv_dtype);
+    const int warps = qf_decode_warps(element_bytes, head_dim);
+    const int unit_rows = qf_decode_unit_rows(rows, row_tiles);
+    const int ring = stages * 2 * QF_DECODE_TILE * qf_decode_row_bytes(element_bytes, head_dim);
+    const int scratch = qf_decode_scratch_bytes(element_bytes, head_dim, row_tiles);
+    const int state = 4 * qf_decode_state_floats(8 * row_tiles);
+    return (size_t)(warps * (ring + scratch + state)) +
+           (size_t)qf_decode_inbox_bytes(unit_rows, head_dim, cluster_shift) + 3 * 4 * ((size_t)batch + 1);
 }
 
 // CTAs to divide `units` units among: all, or up to a sixteenth fewer where shares of equal sequences then begin and
@@ -106,13 +108,18 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
     choice.box_bytes = row_bytes < 128 ? row_bytes : 128;
     choice.ctas = ctas;
     choice.row_blocks = (rows + 8 * choice.row_tiles - 1) / (8 * choice.row_tiles);
-    // Two stages, small enough for two CTAs a multiprocessor, where a launch is short, so that a dependent launch can
-    // set itself up early; else about 96 KiB in flight, which streams best.
     const size_t stage = (size_t)warps * 2 * QF_DECODE_TILE * (size_t)row_bytes;
     const double most_bytes = 2.0 * problem->batch * problem->max_kv_len * problem->kv_heads * row_bytes;
-    const int paired =
-        qf_decode_residency(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles) > 1 &&
-        most_bytes < 400e6;
+    const int64_t narrow_units = (int64_t)problem->batch * problem->kv_heads * choice.row_blocks;
+    const int pairable =
+        qf_decode_residency(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles) > 1;
+    // Two CTAs at work on a multiprocessor: one streams while the other ends a segment, which many short sequences do
+    // often; and more warps stream a single KV head, whose pages are small. Otherwise the second place is better left
+    // to the next launch, which then sets itself up early; long launches need neither, and more stages instead.
+    const int doubled = pairable && 2 * ctas <= QF_DECODE_MAX_CTAS &&
+                        (most_bytes < 1e9 ? problem->batch >= 64 && narrow_units > ctas : problem->kv_heads == 1);
+    const int paired = pairable && (doubled || most_bytes < 400e6);
+    if (doubled) choice.ctas = ctas *= 2;
     // The narrowest bundle that gives a CTA no more than one unit of equal sequences (few ends of units), at least two
     // heads where units then still need no more than about six shares: an NHD cache likes neighbouring heads together.
     choice.bundle_shift = 0;
@@ -121,18 +128,19 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
         if (units <= ctas && (choice.bundle_shift >= 1 || units < 48)) break;
         choice.bundle_shift += 1;
     }
-    // Short launches of few units: a cluster for each unit merges through shared memory, faster than tickets. Pairs of
-    // CTAs are spread over all multiprocessors; larger clusters are packed two CTAs a multiprocessor, so they serve
-    // only sequences so short (a tile or two a warp) that bandwidth does not matter.
+    // Short launches of few units: a cluster for each unit merges through shared memory, faster than tickets. Clusters
+    // larger than pairs do not reach all multiprocessors evenly, so they serve only sequences so short (two tiles a
+    // warp) that bandwidth does not matter. Clusters of 16 start late beside a predecessor's, unless units are few.
     choice.cluster_shift = 0;
-    const int64_t narrow_units = (int64_t)problem->batch * problem->kv_heads * choice.row_blocks;
+    const int64_t most_tiles = (problem->max_kv_len + QF_DECODE_TILE - 1) / QF_DECODE_TILE;
     if (paired && narrow_units * 2 <= ctas) {
         int shift = 0;
-        while (shift < largest_cluster_shift && (narrow_units << (shift + 1)) <= ctas) shift += 1;
+        while (shift < largest_cluster_shift && (narrow_units << (shift + 1)) <= ctas) {
+            if (shift == 3 && (narrow_units > 3 || most_tiles <= (int64_t)(2 * warps) << shift)) break;
+            shift += 1;
+        }
         const int64_t used = narrow_units << shift;
-        const int64_t most_tiles = (problem->max_kv_len + QF_DECODE_TILE - 1) / QF_DECODE_TILE;
-        const int64_t tile_limit = (int64_t)(used * 4 <= ctas ? 2 * warps : warps) << shift;
-        if ((shift == 1 && used * 16 >= (int64_t)ctas * 15) || most_tiles <= tile_limit) {
+        if ((shift == 1 && used * 16 >= (int64_t)ctas * 15) || most_tiles <= (int64_t)(2 * warps) << shift) {
             choice.cluster_shift = shift;
             choice.ctas = ctas >> shift << shift;
             choice.bundle_shift = 0;
@@ -142,17 +150,18 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
         const int64_t units = (int64_t)problem->batch * (problem->kv_heads >> shift) * choice.row_blocks;
         choice.active[shift] = qf_decode_active(units < 1 ? 1 : units, choice.ctas);
     }
+    // About 96 KiB in flight a multiprocessor stream best.
     const size_t limit = paired ? QF_DECODE_PAIRED_LIMIT : QF_DECODE_SHARED_LIMIT;
-    choice.stages = QF_DECODE_MAX_STAGES;
+    choice.stages = doubled ? 2 : QF_DECODE_MAX_STAGES;
     while (choice.stages > 2 && ((size_t)choice.stages * stage > 128 * 1024 - 1 ||
                                  qf_decode_shared_bytes(problem->kv_dtype, problem->head_dim, choice.row_tiles, rows,
-                                                        problem->batch, choice.stages) > limit)) {
+                                                        problem->batch, choice.stages, choice.cluster_shift) > limit)) {
         choice.stages -= 1;
     }
     choice.shared_bytes = qf_decode_shared_bytes(problem->kv_dtype, problem->head_dim, choice.row_tiles, rows,
-                                                 problem->batch, choice.stages);
+                                                 problem->batch, choice.stages, choice.cluster_shift);
     // Two shares a CTA, and as many results of groups of shares; one for each head of the widest bundle.
-    const size_t slots = 4 * (size_t)ctas * (size_t)warps;
+    const size_t slots = 4 * (size_t)choice.ctas * (size_t)warps;
     choice.partial_bytes =
         slots * 4 * (size_t)qf_decode_partial_floats(qf_decode_unit_rows(rows, choice.row_tiles), problem->head_dim);
     choice.ticket_bytes = slots * 4;

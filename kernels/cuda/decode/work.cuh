@@ -46,12 +46,13 @@ __device__ __forceinline__ int token_of(const qf_decode_params &p, int row) {
     return static_cast<int>(static_cast<unsigned>(row) * static_cast<unsigned>(p.group_magic) >> 20);
 }
 
-// The query tokens of sequence b; none where q_start does not describe rows that this launch may touch.
+// The query tokens of sequence b; none where q_start does not describe rows that this launch may touch. Like all reads
+// of lengths past the first-level cache, which would keep what a predecessor is about to overwrite.
 __device__ __forceinline__ void read_tokens(const qf_decode_params &p, int b, Sequence &s) {
     s.first_token = static_cast<int64_t>(b) * p.q_tokens;
     s.tokens = p.q_tokens;
     if (p.q_start == nullptr) return;
-    const int begin = p.q_start[b], end = p.q_start[b + 1];
+    const int begin = __ldcg(p.q_start + b), end = __ldcg(p.q_start + b + 1);
     const bool taken = begin >= 0 && end >= begin && end <= p.token_rows && end - begin <= p.q_tokens;
     s.first_token = begin;
     s.tokens = taken ? end - begin : 0;
@@ -60,7 +61,7 @@ __device__ __forceinline__ void read_tokens(const qf_decode_params &p, int b, Se
 // Keys and first tile of sequence b, from device memory.
 __device__ __forceinline__ Sequence read_sequence(const qf_decode_params &p, int b) {
     Sequence s;
-    s.length = min(max(p.seq_lens[b], 0), p.max_kv_len);
+    s.length = min(max(__ldcg(p.seq_lens + b), 0), p.max_kv_len);
     read_tokens(p, b, s);
     if (s.tokens == 0) s.length = 0;
     s.first_tile = p.window_left >= 0 ? max(s.length - s.tokens - p.window_left, 0) / kTile : 0;
@@ -83,6 +84,11 @@ struct Sequences {
         s.first_tile = first_tile[b];
         read_tokens(p, b, s);
         return s;
+    }
+
+    // Whether sequence b differs from what the arrays were made from.
+    __device__ __forceinline__ bool differs(int b, const Sequence &s) const {
+        return s.length != length[b] || s.first_tile != first_tile[b];
     }
 
     // The sequence that holds tile `tile` of one unit a sequence: prefix[b] <= tile < prefix[b + 1].
@@ -115,9 +121,8 @@ struct TileCounts {
 
 template <class C>
 struct WorkPlan {
-    int bundle_shift; // a CTA walks 2^bundle_shift KV heads together
-    int slices_shift; // log2 of the warps of a team
-    int slices;
+    int bundle_shift;        // a CTA walks 2^bundle_shift KV heads together
+    int slices_shift;        // log2 of the warps of a team
     int units;               // units a sequence
     int active;              // CTAs with work
     int quotient, remainder; // the first `remainder` CTAs have quotient + 1 positions, the others quotient
@@ -125,8 +130,16 @@ struct WorkPlan {
     bool idle;               // nothing to do for this CTA
     int begin, end;          // this CTA's share
 
-    // Whole CTA. Fills `sequences`. Every warp may read them afterwards.
-    __device__ __forceinline__ WorkPlan(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
+    // Whole CTA. Fills `sequences` and `plan`, which lie in shared memory.
+    __device__ __forceinline__ static void make(const qf_decode_params &p, const Sequences &sequences,
+                                                PlanShared &shared, WorkPlan &plan) {
+        WorkPlan mine;
+        mine.divide(p, sequences, shared);
+        if (threadIdx.x == 0) plan = mine;
+        __syncthreads();
+    }
+
+    __device__ __forceinline__ void divide(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
         const TileCounts tiles = p.batch <= 32 ? scan_in_warp(p, sequences) : scan_in_cta(p, sequences, shared);
         bundle_shift = p.bundle_shift;
         if (!p.fixed_bundle) {
@@ -138,12 +151,20 @@ struct WorkPlan {
         const bool uniform = tiles.largest * p.batch * 15 <= tiles.total * 16;
         clustered = p.cluster_shift > 0 && uniform && bundle_shift == 0;
         slices_shift = C::kWarpsShift - bundle_shift;
-        slices = 1 << slices_shift;
         units = units_for(p, bundle_shift);
         idle = false;
         if (clustered) {
             idle = static_cast<int>(blockIdx.x >> p.cluster_shift) >= p.batch * units;
-            return; // begin and end follow from the unit, see clustered_unit
+            begin = end = 0;
+            if (idle) return;
+            // The CTA's share of the cluster's unit, equal up to a tile and possibly empty.
+            const Unit unit = cluster_unit(p, sequences, 0);
+            const int rank = blockIdx.x & ((1 << p.cluster_shift) - 1);
+            const int tiles = unit.end - unit.begin, each = tiles >> p.cluster_shift;
+            const int rest = tiles - (each << p.cluster_shift);
+            begin = unit.begin + rank * each + min(rank, rest);
+            end = begin + each + (rank < rest);
+            return;
         }
         int extra = 0; // virtual tiles of a unit, which stand for what a segment costs
         if (!uniform) {
@@ -159,17 +180,16 @@ struct WorkPlan {
         idle = begin >= end;
     }
 
-    // The CTA's first unit; with clusters also its share, equal up to a tile and possibly empty.
-    __device__ __forceinline__ Unit first_unit(const qf_decode_params &p, const Sequences &sequences, int team) {
-        if (!clustered) return unit_at(p, sequences, begin, team);
-        const int number = blockIdx.x >> p.cluster_shift, rank = blockIdx.x & ((1 << p.cluster_shift) - 1);
+    // The CTA's first unit.
+    __device__ __forceinline__ Unit first_unit(const qf_decode_params &p, const Sequences &sequences, int team) const {
+        return clustered ? cluster_unit(p, sequences, team) : unit_at(p, sequences, begin, team);
+    }
+
+    __device__ __forceinline__ Unit cluster_unit(const qf_decode_params &p, const Sequences &sequences,
+                                                 int team) const {
+        const int number = blockIdx.x >> p.cluster_shift;
         const int sequence = p.batch == 1 ? 0 : static_cast<unsigned>(number) / static_cast<unsigned>(units);
-        const Unit unit = make_unit(p, sequences, sequence, number - sequence * units, team);
-        const int tiles = unit.end - unit.begin, each = tiles >> p.cluster_shift;
-        const int rest = tiles - (each << p.cluster_shift);
-        begin = unit.begin + rank * each + min(rank, rest);
-        end = begin + each + (rank < rest);
-        return unit;
+        return make_unit(p, sequences, sequence, number - sequence * units, team);
     }
 
     __device__ __forceinline__ static int units_for(const qf_decode_params &p, int shift) {
@@ -302,6 +322,7 @@ struct Team {
     int warps;
     int bundle_shift;
 
+    Team() = default;
     __device__ __forceinline__ Team(int bundle_shift, int slices_shift, int cta_warp)
         : index(cta_warp >> slices_shift), warp(cta_warp & ((1 << slices_shift) - 1)), warps(1 << slices_shift),
           bundle_shift(bundle_shift) {}
@@ -324,40 +345,54 @@ struct TileSource {
     int kv_head;
 };
 
-// The tiles of one warp, in order. Lane i decodes every 32nd tile, one batch of 32 ahead of use, so that the page
-// table's latency is hidden.
+// The tiles of one warp, in order. Lane i knows every 32nd tile, one batch of 32 ahead of use, so that the page table's
+// latency is hidden.
 template <class C>
 class TileQueue {
   public:
-    // `first_unit` holds the CTA's first position.
-    __device__ __forceinline__ TileQueue(const qf_decode_params &p, const WorkPlan<C> &plan, const Sequences &sequences,
-                                         const Team &team, const Unit &first_unit) {
-        slices_ = plan.slices;
-        team_ = team.index;
+    // `first_unit` holds the CTA's first position. Reads the page table for the first batch only.
+    __device__ __forceinline__ void start(const qf_decode_params &p, const WorkPlan<C> &plan,
+                                          const Sequences &sequences, const Team &team, const Unit &first_unit) {
         first_ = plan.begin + team.warp;
-        count_ = static_cast<unsigned>(max(plan.end - first_ + slices_ - 1, 0)) >> plan.slices_shift;
+        count_ = count_before(plan, plan.end);
         batch_ = 0;
-#pragma unroll 1
-        for (int batch = 0; batch <= 32; batch += 32) {
-            current_ = next_;
-            next_ = decode(p, plan, sequences, batch, &first_unit);
-        }
+        entry_ = locate(p, plan, sequences, team, 0, &first_unit, current_);
+        current_.page = entry_ != nullptr ? __ldcg(entry_) : -1;
+    }
+
+    // The page that the table names now for this lane's tile of the first batch, and the one that `start` found.
+    __device__ __forceinline__ int page_now() const {
+        return entry_ != nullptr ? __ldcg(entry_) : -1;
+    }
+    __device__ __forceinline__ int page_found() const {
+        return current_.page;
+    }
+
+    // Between `start` and the first `advance`: decodes the second batch.
+    __device__ __forceinline__ void decode_ahead(const qf_decode_params &p, const WorkPlan<C> &plan,
+                                                 const Sequences &sequences, const Team &team) {
+        const int32_t *entry = locate(p, plan, sequences, team, batch_ + 32, nullptr, next_);
+        next_.page = entry != nullptr ? __ldcg(entry) : -1;
     }
 
     __device__ __forceinline__ int count() const {
         return count_;
     }
-    __device__ __forceinline__ int position(int n) const {
-        return first_ + n * slices_;
+    // How many of the warp's tiles lie before a position of the list.
+    __device__ __forceinline__ int count_before(const WorkPlan<C> &plan, int position) const {
+        return max(position - first_ + (1 << plan.slices_shift) - 1, 0) >> plan.slices_shift;
+    }
+    __device__ __forceinline__ int position(const WorkPlan<C> &plan, int n) const {
+        return first_ + (n << plan.slices_shift);
     }
 
     // Called by all lanes after tile n has been used; decodes a further batch when tile n was the last of one.
     __device__ __forceinline__ void advance(const qf_decode_params &p, const WorkPlan<C> &plan,
-                                            const Sequences &sequences, int n) {
+                                            const Sequences &sequences, const Team &team, int n) {
         if ((n & 31) != 31) return;
         current_ = next_;
         batch_ += 32;
-        next_ = decode(p, plan, sequences, batch_ + 32, nullptr);
+        decode_ahead(p, plan, sequences, team);
     }
 
     // Of tile n, in the lane n % 32; n is in the current batch or the next.
@@ -367,28 +402,28 @@ class TileQueue {
     }
 
   private:
-    __device__ __forceinline__ TileSource decode(const qf_decode_params &p, const WorkPlan<C> &plan,
-                                                 const Sequences &sequences, int batch, const Unit *likely) const {
-        TileSource source = {-1, 0, 0};
-        const int n = batch + (threadIdx.x & 31);
-        if (n >= count_) return source;
+    // Finds this lane's tile of a batch; returns where the page table names its page, null for a tile without keys.
+    __device__ __forceinline__ const int32_t *locate(const qf_decode_params &p, const WorkPlan<C> &plan,
+                                                     const Sequences &sequences, const Team &team, int batch,
+                                                     const Unit *likely, TileSource &source) const {
+        const int n = batch + (threadIdx.x & 31), at = position(plan, n);
+        if (n >= count_) return nullptr;
         Unit unit;
-        if (likely != nullptr && position(n) < likely->end) {
+        if (likely != nullptr && at < likely->end) {
             unit = *likely;
         } else {
-            unit = plan.unit_at(p, sequences, position(n), team_);
+            unit = plan.unit_at(p, sequences, at, team.index);
         }
-        const int token = (sequences.first_tile[unit.sequence] + position(n) - unit.begin) * kTile;
+        const int token = (sequences.first_tile[unit.sequence] + at - unit.begin) * kTile;
         source.kv_head = unit.kv_head;
         source.slot = token & ((1 << p.page_shift) - 1);
-        if (token < sequences.length[unit.sequence]) {
-            source.page = p.block_table[unit.sequence * p.block_table_stride + (token >> p.page_shift)];
-        }
-        return source;
+        if (token >= sequences.length[unit.sequence]) return nullptr;
+        return p.block_table + unit.sequence * p.block_table_stride + (token >> p.page_shift);
     }
 
-    int slices_, team_, first_, count_, batch_;
-    TileSource current_ = {}, next_ = {};
+    int first_ = 0, count_ = 0, batch_ = 0;
+    const int32_t *entry_ = nullptr;
+    TileSource current_ = {-1, 0, 0}, next_ = {-1, 0, 0};
 };
 
 } // namespace qfuse::decode
