@@ -25,6 +25,7 @@ int main(int argc, char **argv) {
     test_window_sweep();
     test_nan_stays();
     test_dirty_tickets();
+    test_jitter();
     test_replay(false);
     test_replay(true);
     test_late_predecessor();

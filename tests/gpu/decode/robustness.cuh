@@ -5,6 +5,8 @@
 
 #include "compare.cuh"
 
+extern "C" __global__ void qf_paged_decode_jitter(const __grid_constant__ qf_decode_params p);
+
 namespace harness {
 
 // Large and tiny bf16 queries: f16 arithmetic must not overflow or lose them.
@@ -239,6 +241,37 @@ inline void test_overlap() {
     CHECK(cudaGraphDestroy(graph));
     CHECK(cudaStreamDestroy(stream));
     alarm(0);
+}
+
+// Warps that sleep for random times between their steps must compute the same bits: every order of arrivals in rings,
+// merges and tickets is right.
+inline void test_jitter() {
+    if (!selected("jitter")) return;
+    for (int cluster : {0, 3}) {
+        for (int heads : {1, 8}) {
+            alarm(60);
+            Case c;
+            c.problem.kv_heads = heads, c.problem.group = heads == 1 ? 8 : 4, c.cluster = cluster;
+            c.lengths = {3000, 17, 900, 64, 1, 2222};
+            if (cluster > 0) c.lengths = {900};
+            Setup s(c);
+            s.run();
+            CHECK(cudaDeviceSynchronize());
+            const std::vector<uint8_t> want = s.d_out.download();
+            int wrong = 0;
+            for (int i = 0; i < 50; ++i) {
+                s.d_out.fill(0xAA);
+                CHECK(launch_kernel(reinterpret_cast<const void *>(qf_paged_decode_jitter), s.problem, s.choice, s.p,
+                                    i % 2 != 0, nullptr));
+                CHECK(cudaDeviceSynchronize());
+                wrong += s.d_out.download() != want;
+            }
+            report("jitter, clusters " + std::to_string(1 << s.choice.cluster_shift) + " heads " +
+                       std::to_string(heads),
+                   wrong == 0, "%.0f of 50 differ", wrong);
+            alarm(0);
+        }
+    }
 }
 
 // Tickets left dirty by an aborted launch: zeroing them, as an executor does after an error, recovers.
