@@ -8,7 +8,7 @@
 #define WIDTH        8
 #define THREADS      256
 #define MOST_THREADS 512
-#define KEPT_BYTES   32768 /* of shared memory, for rows that are read once */
+#define KEPT_BYTES   40960 /* of shared memory, for rows that are read once */
 
 static bool has_runs(const void *data, qf_dtype dtype) {
     return qf_cuda_is_fast(dtype) && qf_cuda_is_aligned(data, dtype, WIDTH);
@@ -16,10 +16,10 @@ static bool has_runs(const void *data, qf_dtype dtype) {
 
 /* --- rms_norm --- */
 
-/* One run a thread for short rows, two for long ones, and more where 512 threads are not enough. */
+/* One run a thread for short rows, up to four for long ones, and more where 512 threads are not enough. */
 static uint32_t lanes_of(int64_t runs) {
     uint32_t lanes = 1;
-    while (lanes < MOST_THREADS && (int64_t)lanes * (lanes < 32 ? 1 : 2) < runs) lanes *= 2;
+    while (lanes < MOST_THREADS && (int64_t)lanes * (lanes < 32 ? 1 : 4) < runs) lanes *= 2;
     return lanes;
 }
 
@@ -50,8 +50,8 @@ static qf_status add_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step
         qf_cuda_add_launch(recorder, "activation", runs ? "qf_rms_norm_runs" : "qf_rms_norm", sizeof *params);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     launch->block[0] = params->lanes > 32 ? params->lanes : 128;
-    if (runs) {
-        uint32_t run_bytes = launch->block[0] * WIDTH * (uint32_t)sizeof(float), most = KEPT_BYTES / run_bytes;
+    if (runs && qf_dtype_bits(x->dtype) == 16) {
+        uint32_t run_bytes = launch->block[0] * 16 * (params->residual ? 2 : 1), most = KEPT_BYTES / run_bytes;
         int64_t of_thread = qf_cuda_divide_up(params->size, (int64_t)params->lanes * WIDTH);
         params->kept_runs = of_thread < (int64_t)most ? (uint32_t)of_thread : most;
         launch->shared_bytes = params->kept_runs * run_bytes;

@@ -2,6 +2,7 @@
 // Does not own: that end (common/scaling.cuh), launches (activation.c).
 // Read next: activation.c, kernels/cpu/normalise.c.
 #include "kernels/cuda/activation.h"
+#include "kernels/cuda/common/async_copy.cuh"
 #include "kernels/cuda/common/dependent.cuh"
 #include "kernels/cuda/common/scaling.cuh"
 
@@ -37,10 +38,11 @@ __device__ __forceinline__ void load_sum(const qf_norm_params &params, int64_t f
     float residual[WIDTH];
     load_elements<WIDTH>(params.x_dtype, params.residual, first, residual);
 #pragma unroll
-    for (int i = 0; i < WIDTH; i++) {
-        const float total = sum(out[i], residual[i]);
-        out[i] = WIDTH == 1 ? round_f32(params.x_dtype, total, true) : round_fast(params.x_dtype, total);
-    }
+    for (int i = 0; i < WIDTH; i++) out[i] = sum(out[i], residual[i]);
+    if constexpr (WIDTH == 1)
+        out[0] = round_f32(params.x_dtype, out[0], true);
+    else
+        round_run<WIDTH>(params.x_dtype, out);
 }
 
 template <int WIDTH>
@@ -54,13 +56,13 @@ __device__ __forceinline__ void store_sum(const qf_norm_params &params, int64_t 
 }
 
 template <int WIDTH>
-__device__ __forceinline__ void normalise(const qf_norm_params &params, int64_t row, int64_t at, float root,
+__device__ __forceinline__ void normalise(const qf_norm_params &params, int64_t row, int64_t at, float inverse,
                                           const scaler &by, float (&values)[WIDTH]) {
     float weight[WIDTH];
     if (params.weight) load_elements<WIDTH>(params.weight_dtype, params.weight, at, weight);
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) {
-        values[i] = __fdiv_rn(values[i], root);
+        values[i] = product(values[i], inverse);
         if (params.weight) values[i] = product(values[i], weight[i]);
     }
     store_result<WIDTH>(params.output, by, params.y, row * params.size + at, values);
@@ -80,59 +82,88 @@ __device__ __forceinline__ float share_sum(float value, uint32_t lanes) {
     return value;
 }
 
-// Run `run` of this thread in shared memory, four numbers apart from each other as far as the CTA has threads.
-template <int WIDTH>
-__device__ __forceinline__ void keep(float *kept, uint32_t run, const float (&values)[WIDTH]) {
-#pragma unroll
-    for (int i = 0; i < WIDTH; i += 4)
-        reinterpret_cast<float4 *>(kept)[(run * (WIDTH / 4) + i / 4) * blockDim.x + threadIdx.x] =
-            make_float4(values[i], values[i + 1], values[i + 2], values[i + 3]);
+// Runs of f16 and bf16 that a thread keeps in shared memory, each read by the thread that copied it: x, then the
+// residual.
+struct kept_runs {
+    uint4 *room;
+    uint32_t count, tensors;
+
+    __device__ __forceinline__ uint4 &at(uint32_t run, uint32_t tensor) const {
+        return room[(run * tensors + tensor) * blockDim.x + threadIdx.x];
+    }
+};
+
+// All of a row is on its way at once.
+__device__ __forceinline__ void fetch_runs(const qf_norm_params &params, const kept_runs &kept, int64_t first,
+                                           int64_t start, int64_t stride, int64_t size) {
+    int64_t at = start;
+    for (uint32_t run = 0; run < kept.count && at < size; run++, at += stride) {
+        copy_async_16(&kept.at(run, 0), static_cast<const uint16_t *>(params.x) + first + at);
+        if (params.residual)
+            copy_async_16(&kept.at(run, 1), static_cast<const uint16_t *>(params.residual) + first + at);
+    }
+    wait_for_copies();
 }
 
-template <int WIDTH>
-__device__ __forceinline__ void recall(const float *kept, uint32_t run, float (&values)[WIDTH]) {
+__device__ __forceinline__ void recall(const qf_norm_params &params, const kept_runs &kept, uint32_t run,
+                                       uint32_t tensor, float (&out)[8]) {
+    raw_run<8, 2> raw;
+    load_words<16>(&kept.at(run, tensor), raw.words);
+    decode_raw<8, 2>(params.x_dtype, raw, out);
+}
+
+// As load_sum; the sum takes the place of x.
+__device__ __forceinline__ void recall_sum(const qf_norm_params &params, const kept_runs &kept, uint32_t run,
+                                           float (&out)[8]) {
+    recall(params, kept, run, 0, out);
+    if (!params.residual) return;
+    float residual[8];
+    recall(params, kept, run, 1, residual);
 #pragma unroll
-    for (int i = 0; i < WIDTH; i += 4) {
-        const float4 part =
-            reinterpret_cast<const float4 *>(kept)[(run * (WIDTH / 4) + i / 4) * blockDim.x + threadIdx.x];
-        values[i] = part.x, values[i + 1] = part.y, values[i + 2] = part.z, values[i + 3] = part.w;
-    }
+    for (int i = 0; i < 8; i++) out[i] = sum(out[i], residual[i]);
+    round_run<8>(params.x_dtype, out);
+    store_fast<8>(params.x_dtype, &kept.at(run, 0), 0, out);
 }
 
 template <int WIDTH>
 __device__ __forceinline__ void norm_rows(const qf_norm_params &params) {
-    extern __shared__ float4 shared[];
-    float *kept = reinterpret_cast<float *>(shared);
+    extern __shared__ uint4 shared[];
+    const kept_runs kept = {shared, WIDTH == 1 ? 0 : params.kept_runs, params.residual ? 2u : 1u};
     const uint32_t lanes = params.lanes, lane = threadIdx.x % lanes, team = threadIdx.x / lanes;
-    const uint32_t teams = blockDim.x / lanes, keeps = WIDTH == 1 ? 0 : params.kept_runs;
+    const uint32_t teams = blockDim.x / lanes;
     const int64_t stride = (int64_t)lanes * WIDTH, start = (int64_t)lane * WIDTH;
     wait_for_predecessor();
     let_successor_start();
     const scaler by = load_output_scale(params.output);
     // Teams of a CTA take as many turns, since they share barriers and shuffles.
     for (int64_t turn = (int64_t)blockIdx.x * teams; turn < params.rows; turn += (int64_t)gridDim.x * teams) {
-        const int64_t row = turn + team, size = row < params.rows ? params.size : 0;
+        const int64_t row = turn + team, size = row < params.rows ? params.size : 0, first = row * params.size;
         float values[WIDTH], squares = 0.0f;
         uint32_t run = 0;
+        if constexpr (WIDTH == 8) fetch_runs(params, kept, first, start, stride, size);
         for (int64_t at = start; at < size; at += stride, run++) {
-            load_sum<WIDTH>(params, row * params.size + at, values);
-            store_sum<WIDTH>(params, row * params.size + at, values);
-            if constexpr (WIDTH > 1)
-                if (run < keeps) keep<WIDTH>(kept, run, values);
+            bool is_kept = false;
+            if constexpr (WIDTH == 8) {
+                is_kept = run < kept.count;
+                if (is_kept) recall_sum(params, kept, run, values);
+            }
+            if (!is_kept) load_sum<WIDTH>(params, first + at, values);
+            store_sum<WIDTH>(params, first + at, values);
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) squares = sum(squares, product(values[i], values[i]));
         }
         squares = share_sum(squares, lanes);
-        const float root = __fsqrt_rn(sum(__fdiv_rn(squares, (float)params.size), params.epsilon));
+        const float mean = sum(__fdiv_rn(squares, (float)params.size), params.epsilon);
+        const float inverse = __frcp_rn(__fsqrt_rn(mean));
         run = 0;
         for (int64_t at = start; at < size; at += stride, run++) {
-            bool again = true;
-            if constexpr (WIDTH > 1) {
-                again = run >= keeps;
-                if (!again) recall<WIDTH>(kept, run, values);
+            bool is_kept = false;
+            if constexpr (WIDTH == 8) {
+                is_kept = run < kept.count;
+                if (is_kept) recall(params, kept, run, 0, values);
             }
-            if (again) load_sum<WIDTH>(params, row * params.size + at, values);
-            normalise<WIDTH>(params, row, at, root, by, values);
+            if (!is_kept) load_sum<WIDTH>(params, first + at, values);
+            normalise<WIDTH>(params, row, at, inverse, by, values);
         }
     }
 }

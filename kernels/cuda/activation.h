@@ -13,7 +13,7 @@ typedef struct qf_norm_params {
     uint32_t x_dtype, weight_dtype;
     float epsilon;
     uint32_t lanes;     /* threads of a row: a power of two */
-    uint32_t kept_runs; /* of eight, that a thread keeps in shared memory between its two passes */
+    uint32_t kept_runs; /* of eight 16-bit elements, that a thread keeps in shared memory between its two passes */
     qf_cuda_output output;
 } qf_norm_params;
 

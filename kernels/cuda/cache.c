@@ -5,8 +5,7 @@
 
 #include "kernels/cuda/fast.h"
 
-#define WIDTH        8 /* elements of a run in the kernel for vectors */
-#define MOST_THREADS 256
+#define WIDTH 8 /* elements of a run in the kernel for vectors */
 
 /* --- streams: rows of heads and where they go --- */
 
@@ -67,15 +66,17 @@ static int64_t units_of(const qf_cache_params *params) {
 /* A multiple of a head's units, so that threads keep their angles, of about 128 threads. */
 static uint32_t threads_of(const qf_cache_params *params) {
     int64_t units = units_of(params), of_head = params->streams[0].units;
-    if (units <= 32 || of_head == 0 || of_head > MOST_THREADS) return qf_cuda_threads(units, MOST_THREADS);
+    if (units <= 32 || of_head == 0 || of_head > QF_CACHE_THREADS) return qf_cuda_threads(units, QF_CACHE_THREADS);
     int64_t heads = units < 128 ? units / of_head : 128 / of_head;
     return (uint32_t)(heads > 1 ? heads * of_head : of_head);
 }
 
 static qf_status add_launch(qf_cuda_recorder *recorder, const qf_kernel_step *step, qf_cache_params *params) {
-    bool by_runs = true;
-    for (uint32_t i = 0; i < params->stream_count; i++)
+    bool by_runs = true, of_16_bits = true;
+    for (uint32_t i = 0; i < params->stream_count; i++) {
         by_runs = by_runs && has_aligned_runs(params, &params->streams[i]);
+        of_16_bits = of_16_bits && qf_dtype_bits((qf_dtype)params->streams[i].from_dtype) == 16;
+    }
     for (uint32_t i = 0; i < params->stream_count; i++) cut_into_units(&params->streams[i], by_runs ? WIDTH : 1);
     if (params->rows == 0 || units_of(params) == 0) return QF_OK;
     if (units_of(params) > INT32_MAX || params->rows >= UINT32_MAX)
@@ -90,8 +91,8 @@ static qf_status add_launch(qf_cuda_recorder *recorder, const qf_kernel_step *st
         winners->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->rows, 256));
         winners->dependent = qf_cuda_is_dependent(recorder);
     }
-    qf_cuda_launch *launch =
-        qf_cuda_add_launch(recorder, "cache", by_runs ? "qf_cache_vectors" : "qf_cache_elements", sizeof *params);
+    const char *kernel = !by_runs ? "qf_cache_elements" : of_16_bits ? "qf_cache_vectors" : "qf_cache_vectors_any";
+    qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "cache", kernel, sizeof *params);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     *(qf_cache_params *)launch->params = *params;
     launch->block[0] = threads_of(params);

@@ -8,6 +8,7 @@
 
 #define QF_CACHE_STREAMS       3
 #define QF_CACHE_AXES          6
+#define QF_CACHE_THREADS       128 /* of a CTA, at most */
 /* Rows up to which every row looks for a later row of its slot by itself. */
 #define QF_CACHE_SEARCHED_ROWS 2048
 

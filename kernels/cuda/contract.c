@@ -7,7 +7,6 @@
 
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* what cuBLASLt's heuristics on Hopper count on */
 #define MOST_PRODUCTS   32                 /* of cuBLASLt for one step */
-#define TURN_ROWS       128                /* from so many rows on it pays to turn an FP8 operand for cuBLASLt */
 #define RUN             8
 
 _Static_assert((int)QF_CONTRACT_SLOTS == (int)QF_GEMM_SLOTS && (int)QF_CONTRACT_BIAS == (int)QF_GEMM_BIAS,
@@ -205,8 +204,8 @@ static qf_status turn_b(qf_cuda_recorder *recorder, qf_cuda_matmul *matmul) {
 
 static bool turns(const qf_product *product) {
     const qf_cuda_matmul *matmul = &product->matmul;
-    return !matmul->transpose_b && matmul->m >= TURN_ROWS && matmul->batch == 1 && product->repeat_rank == 0 &&
-           matmul->b_leading == matmul->n;
+    return !matmul->transpose_b && matmul->batch == 1 && product->repeat_rank == 0 && matmul->b_leading == matmul->n &&
+           (uintptr_t)matmul->b % 4 == 0;
 }
 
 static qf_status add_end(qf_cuda_recorder *recorder, const qf_gemm *gemm, const ending *left,

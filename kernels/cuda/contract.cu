@@ -210,23 +210,29 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// 64 x 64 bytes at a time through shared memory.
+// 64 x 64 bytes at a time through shared memory, four bytes a load and a store: rows and columns are multiples of four.
 extern "C" __global__ void __launch_bounds__(256)
     qf_contract_turn(const __grid_constant__ qf_contract_turn_params params) {
-    __shared__ uint8_t bytes[64][64 + 4];
+    __shared__ uint32_t words[64][17];
     const int64_t across = (params.columns + 63) / 64, tiles = across * ((params.rows + 63) / 64);
-    const int lane = (int)threadIdx.x % 64, line = (int)threadIdx.x / 64;
+    const int lane = (int)threadIdx.x % 16, line = (int)threadIdx.x / 16;
     wait_for_predecessor();
     let_successor_start();
     for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
         const int64_t row = index / across * 64, column = index % across * 64;
         __syncthreads();
-        for (int i = line; i < 64; i += 4)
-            if (row + i < params.rows && column + lane < params.columns)
-                bytes[i][lane] = params.in[(row + i) * params.columns + column + lane];
+        for (int i = line; i < 64; i += 16)
+            if (row + i < params.rows && column + lane * 4 < params.columns)
+                words[i][lane] =
+                    *reinterpret_cast<const uint32_t *>(params.in + (row + i) * params.columns + column + lane * 4);
         __syncthreads();
-        for (int i = line; i < 64; i += 4)
-            if (column + i < params.columns && row + lane < params.rows)
-                params.out[(column + i) * params.rows + row + lane] = bytes[lane][i];
+        for (int i = line; i < 64; i += 16) {
+            if (column + i >= params.columns || row + lane * 4 >= params.rows) continue;
+            uint32_t word = 0;
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                word |= (uint32_t) reinterpret_cast<const uint8_t *>(words[lane * 4 + j])[i] << (8 * j);
+            *reinterpret_cast<uint32_t *>(params.out + (column + i) * params.rows + row + lane * 4) = word;
+        }
     }
 }

@@ -65,7 +65,7 @@ typedef struct qf_contract_end_params {
     qf_cuda_output output;
 } qf_contract_end_params;
 
-/* out[j][i] = in[i][j], of bytes. */
+/* out[j][i] = in[i][j], of bytes; sizes and addresses are multiples of four. */
 typedef struct qf_contract_turn_params {
     const uint8_t *in;
     uint8_t *out;

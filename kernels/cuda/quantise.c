@@ -5,7 +5,9 @@
 
 #include "kernels/cuda/fast.h"
 
-#define THREADS 256
+#define THREADS    256
+#define KEPT_BYTES 40960 /* of shared memory, for entries that are read once */
+#define RESIDENT   5     /* CTAs of the kernels for runs that a multiprocessor holds */
 
 /* --- which scale belongs to which element --- */
 
@@ -69,15 +71,16 @@ static bool takes_runs(const qf_quantise_params *params) {
 
 static qf_status add_scaling(qf_cuda_recorder *recorder, const qf_quantise_params *params, bool back) {
     if (params->count == 0) return QF_OK;
-    bool runs = takes_runs(params);
-    const char *kernel = runs   ? (back ? "qf_dequantize_runs" : "qf_quantize_runs")
-                         : back ? "qf_dequantize"
-                                : "qf_quantize";
+    bool runs = takes_runs(params), of_16_bits = qf_dtype_bits((qf_dtype)params->x_dtype) == 16;
+    const char *kernel = back ? "qf_dequantize" : "qf_quantize";
+    if (runs) kernel = back ? "qf_dequantize_runs" : of_16_bits ? "qf_quantize_runs_16" : "qf_quantize_runs";
     qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "quantise", kernel, sizeof *params);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     *(qf_quantise_params *)launch->params = *params;
     launch->block[0] = THREADS;
-    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->count, THREADS * (runs ? QF_QUANTISE_RUN : 2)));
+    int64_t blocks = qf_cuda_divide_up(params->count, THREADS * (runs ? QF_QUANTISE_RUN : 2));
+    int64_t most = runs ? (int64_t)recorder->processor_count * RESIDENT : QF_CUDA_MOST_BLOCKS;
+    launch->grid[0] = qf_cuda_blocks(blocks < most ? blocks : most);
     launch->dependent = qf_cuda_is_dependent(recorder);
     return QF_OK;
 }
@@ -137,22 +140,28 @@ static float largest_of(qf_dtype dtype) {
     return dtype == QF_U8 ? 255.0f : 127.0f;
 }
 
-/* About two runs of eight a thread. */
+/* Up to four runs of eight a thread. */
 static uint32_t lanes_of(int64_t size) {
     uint32_t lanes = 1;
-    while (lanes < 512 && (int64_t)lanes * 16 < size) lanes *= 2;
+    while (lanes < 512 && (int64_t)lanes * 8 * (lanes < 32 ? 1 : 4) < size) lanes *= 2;
     return lanes;
 }
 
 /* The scale of the whole tensor, or (fused with quantisation where `params->y` is given) one for each entry. */
 static qf_status add_dynamic(qf_cuda_recorder *recorder, qf_dynamic_params *params, bool whole) {
     params->lanes = lanes_of(params->size);
+    uint32_t threads = whole ? 512 : params->lanes > 32 ? params->lanes : THREADS;
+    if (!whole && params->is_fast && qf_dtype_bits((qf_dtype)params->x_dtype) == 16) {
+        int64_t runs = qf_cuda_divide_up(params->size, (int64_t)params->lanes * 8);
+        if (runs * threads * 16 <= KEPT_BYTES) params->kept_runs = (uint32_t)runs;
+    }
     qf_cuda_launch *launch =
         qf_cuda_add_launch(recorder, "quantise", whole ? "qf_dynamic_scale" : "qf_dynamic_quantize", sizeof *params);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     if (whole) params->maximum = qf_cuda_zeroed(recorder, 2 * sizeof *params->maximum);
     *(qf_dynamic_params *)launch->params = *params;
-    launch->block[0] = whole ? 512 : params->lanes > 32 ? params->lanes : THREADS;
+    launch->block[0] = threads;
+    launch->shared_bytes = params->kept_runs * threads * 16;
     int64_t useful = whole ? qf_cuda_divide_up(params->count, (int64_t)512 * 16)
                            : qf_cuda_divide_up(params->entries, launch->block[0] / params->lanes);
     int64_t most = whole ? (int64_t)recorder->processor_count * 4 : QF_CUDA_MOST_BLOCKS;

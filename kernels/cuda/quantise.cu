@@ -1,6 +1,7 @@
 // Owns: quantize, dequantize, dynamic_quantize.
 // Does not own: the arithmetic of one number (common/scaling.cuh), launches (quantise.c).
 // Read next: quantise.c, kernels/cpu/quantise.c.
+#include "kernels/cuda/common/async_copy.cuh"
 #include "kernels/cuda/common/dependent.cuh"
 #include "kernels/cuda/common/scaling.cuh"
 #include "kernels/cuda/quantise.h"
@@ -45,7 +46,8 @@ __device__ __forceinline__ double zero_point_at(const qf_quantise_params &params
 
 // f64 and i64 elements pass through f64 as they do on the CPU; so does compute f64.
 __device__ uint64_t quantised_bits(const qf_quantise_params &params, int64_t index, entries at) {
-    const scaler by = prepare_scale(params.mode, params.compute, load_f64(params.scale_dtype, params.scale, at.scale));
+    const scaler by =
+        prepare_scale_f64(params.mode, params.compute, load_f64(params.scale_dtype, params.scale, at.scale));
     const double x = load_f64(params.x_dtype, params.x, index);
     double number = params.compute == QF_F64 ? scaled_f64(params.mode, x, by)
                                              : widen(scaled(params.mode, params.compute, narrow(x), by));
@@ -83,34 +85,41 @@ __device__ __forceinline__ void convert_elements(const qf_quantise_params &param
 // ---------------------------------------------------------------------- compact dtypes, aligned, one entry a run of
 // kRun
 
-template <bool BACK>
-__device__ __forceinline__ void convert_run(const qf_quantise_params &params, int64_t first, const scaler &by) {
+template <bool BACK, int BYTES>
+__device__ __forceinline__ void store_run(const qf_quantise_params &params, int64_t first,
+                                          const raw_run<kRun, BYTES> &run, const scaler &by) {
     float values[kRun];
-    load_fast<kRun>(params.x_dtype, params.x, first, values);
+    decode_raw<kRun, BYTES>(params.x_dtype, run, values);
+    if constexpr (BACK) {
 #pragma unroll
-    for (int i = 0; i < kRun; i++)
-        values[i] = BACK ? product(values[i], by.factor) : scaled(params.mode, params.compute, values[i], by);
+        for (int i = 0; i < kRun; i++) values[i] = product(values[i], by.factor);
+    } else {
+        scale_for_f8<kRun>(params.mode, params.compute, by, values);
+    }
     store_fast<kRun>(params.y_dtype, params.y, first, values);
 }
 
-template <bool BACK>
+// Threads step over the tensor by the grid; a run is on its way while the one before is converted.
+template <bool BACK, int BYTES>
 __device__ __forceinline__ void convert_runs(const qf_quantise_params &params) {
-    const int64_t step = (int64_t)gridDim.x * blockDim.x * kRun;
+    const int64_t step = (int64_t)gridDim.x * blockDim.x * kRun, end = params.count / kRun * kRun;
     const uint32_t mode = BACK ? kDivide : params.mode, compute = BACK ? (uint32_t)QF_F32 : params.compute;
+    int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * kRun;
     wait_for_predecessor();
     let_successor_start();
-    scaler by = {};
-    if (params.axis_count == 0) by = prepare_scale(mode, compute, load_f64(params.scale_dtype, params.scale, 0));
-    for (int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * kRun; first < params.count; first += step) {
-        if (first + kRun > params.count) {
-            for (int64_t i = first; i < params.count; i++) convert_element<BACK>(params, i);
-            continue;
-        }
+    raw_run<kRun, BYTES> next;
+    if (first < end) load_raw<kRun, BYTES>(params.x_dtype, params.x, first, next);
+    scaler by = prepare_scale(mode, compute, load_f32(params.scale_dtype, params.scale, 0));
+    for (; first < end; first += step) {
+        const raw_run<kRun, BYTES> run = next;
         if (params.axis_count)
             by = prepare_scale(mode, compute,
-                               load_f64(params.scale_dtype, params.scale, entries_of(params, first).scale));
-        convert_run<BACK>(params, first, by);
+                               load_f32(params.scale_dtype, params.scale, entries_of(params, first).scale));
+        if (first + step < end) load_raw<kRun, BYTES>(params.x_dtype, params.x, first + step, next);
+        store_run<BACK, BYTES>(params, first, run, by);
     }
+    if (first == end)
+        for (int64_t i = end; i < params.count; i++) convert_element<BACK>(params, i);
 }
 
 // --------------------------------------------------------------------------------------------------- dynamic_quantize
@@ -154,14 +163,20 @@ __device__ __forceinline__ float scale_from(const qf_dynamic_params &params, flo
 template <int N>
 __device__ __forceinline__ void store_scaled(const qf_dynamic_params &params, int64_t first, float (&values)[N],
                                              const scaler &by) {
-#pragma unroll
-    for (int i = 0; i < N; i++) values[i] = scaled(kDivide, QF_F32, values[i], by);
     if constexpr (N == 8) {
+        scale_for_f8<8>(kDivide, QF_F32, by, values);
         store_fast<8>(params.y_dtype, params.y, first, values);
     } else {
-        const float number = is_float(params.y_dtype) ? values[0] : rintf(values[0]);
+        const float scaled_value = scaled(kDivide, QF_F32, values[0], by);
+        const float number = is_float(params.y_dtype) ? scaled_value : rintf(scaled_value);
         store_bits(element_bits(params.y_dtype), params.y, first, bits_from_f32(params.y_dtype, number, true));
     }
+}
+
+__device__ __forceinline__ void recall(const qf_dynamic_params &params, const uint4 &kept, float (&out)[8]) {
+    raw_run<8, 2> raw;
+    load_words<16>(&kept, raw.words);
+    decode_raw<8, 2>(params.x_dtype, raw, out);
 }
 
 // The largest value of the `lanes` threads that share an entry; `lanes` above 32 is the whole CTA.
@@ -189,33 +204,59 @@ extern "C" __global__ void __launch_bounds__(256) qf_dequantize(const __grid_con
 }
 
 extern "C" __global__ void __launch_bounds__(256) qf_quantize_runs(const __grid_constant__ qf_quantise_params params) {
-    convert_runs<false>(params);
+    convert_runs<false, 4>(params);
+}
+
+// Of f16 and bf16.
+extern "C" __global__ void __launch_bounds__(256, 5)
+    qf_quantize_runs_16(const __grid_constant__ qf_quantise_params params) {
+    convert_runs<false, 2>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
     qf_dequantize_runs(const __grid_constant__ qf_quantise_params params) {
-    convert_runs<true>(params);
+    convert_runs<true, 4>(params);
 }
 
-// One scale for a token or group: `lanes` threads find it, store it, and quantise what they read.
+// One scale for a token or group: `lanes` threads find it, store it, and quantise what they read. Up to kept_runs runs
+// of f16 or bf16 a thread stay in shared memory, each read by the thread that copied it.
 extern "C" __global__ void __launch_bounds__(512)
     qf_dynamic_quantize(const __grid_constant__ qf_dynamic_params params) {
-    const uint32_t lane = threadIdx.x % params.lanes, teams = blockDim.x / params.lanes,
-                   team = threadIdx.x / params.lanes;
+    extern __shared__ uint4 kept[];
+    const uint32_t lanes = params.lanes, lane = threadIdx.x % lanes, teams = blockDim.x / lanes;
+    const uint32_t team = threadIdx.x / lanes, keeps = params.kept_runs;
     wait_for_predecessor();
     let_successor_start();
-    /* Every team of a CTA takes as many turns, since they share barriers and shuffles. */
+    // Teams of a CTA take as many turns, since they share barriers and shuffles.
     for (int64_t turn = (int64_t)blockIdx.x * teams; turn < params.entries; turn += (int64_t)gridDim.x * teams) {
-        const int64_t entry = turn + team;
-        const int64_t first = entry * params.size, last = entry < params.entries ? first + params.size : first;
+        const int64_t entry = turn + team, first = entry * params.size;
+        const int64_t last = entry < params.entries ? first + params.size : first;
+        // What is kept lies in front of the rest.
+        const int64_t kept_last = keeps ? last : first;
         float most = 0.0f;
-        for_each_f32(params, first, last, lane, params.lanes,
+        uint32_t run = 0;
+        for (int64_t i = first + lane * 8; i < kept_last; i += lanes * 8, run++)
+            copy_async_16(&kept[run * blockDim.x + threadIdx.x], static_cast<const uint16_t *>(params.x) + i);
+        wait_for_copies();
+        run = 0;
+        for (int64_t i = first + lane * 8; i < kept_last; i += lanes * 8, run++) {
+            float values[8];
+            recall(params, kept[run * blockDim.x + threadIdx.x], values);
+            most = larger_magnitude(most, values);
+        }
+        for_each_f32(params, kept_last, last, lane, lanes,
                      [&](int64_t, const auto &values) { most = larger_magnitude(most, values); });
-        const float scale = scale_from(params, share_maximum(most, params.lanes));
+        const float scale = scale_from(params, share_maximum(most, lanes));
         if (lane == 0 && entry < params.entries) static_cast<float *>(params.scale)[entry] = scale;
         if (!params.y) continue;
-        const scaler by = {scale, 0.0};
-        for_each_f32(params, first, last, lane, params.lanes,
+        const scaler by = prepare_scale(kDivide, QF_F32, scale);
+        run = 0;
+        for (int64_t i = first + lane * 8; i < kept_last; i += lanes * 8, run++) {
+            float values[8];
+            recall(params, kept[run * blockDim.x + threadIdx.x], values);
+            store_scaled(params, i, values, by);
+        }
+        for_each_f32(params, kept_last, last, lane, lanes,
                      [&](int64_t i, auto &values) { store_scaled(params, i, values, by); });
     }
 }

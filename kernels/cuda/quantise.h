@@ -35,8 +35,9 @@ typedef struct qf_dynamic_params {
     uint32_t
         *maximum; /* kernel of a whole tensor: [0] bits of max|x| so far, [1] CTAs that are done; zero between runs */
     uint32_t x_dtype, y_dtype, bound_dtype;
-    uint32_t lanes;   /* threads that share an entry: a power of two */
-    uint32_t is_fast; /* runs of eight are aligned, of the compact dtypes */
+    uint32_t lanes;     /* threads that share an entry: a power of two */
+    uint32_t kept_runs; /* of an entry, by thread: all of them or none; is_fast then */
+    uint32_t is_fast;   /* runs of eight are aligned, of the compact dtypes */
 } qf_dynamic_params;
 
 #endif

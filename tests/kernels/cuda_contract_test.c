@@ -201,11 +201,10 @@ static void token_scales_and_quantisation_are_left_to_the_end(void **state) {
     cuda_finish(&test);
 }
 
-static void few_rows_are_not_worth_turning(void **state) {
+static void few_rows_have_a_kernel_of_their_own(void **state) {
     (void)state;
     cuda_test test;
     cuda_start(&test);
-    test.recorder.has_matmul = true;
     add_scaled(&test, 4, CUDA_SHAPE(4, 1), QF_BF16, QF_BF16);
     assert_int_equal(cuda_record(&test, 0), QF_OK);
     assert_int_equal(cuda_action_count(&test), 1);
@@ -233,7 +232,7 @@ int main(void) {
                                        cmocka_unit_test(the_library_gets_only_what_it_takes),
                                        cmocka_unit_test(an_fp8_product_goes_to_the_library_turned),
                                        cmocka_unit_test(token_scales_and_quantisation_are_left_to_the_end),
-                                       cmocka_unit_test(few_rows_are_not_worth_turning),
+                                       cmocka_unit_test(few_rows_have_a_kernel_of_their_own),
                                        cmocka_unit_test(a_wrong_equation_is_a_fault)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

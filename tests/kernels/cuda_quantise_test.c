@@ -28,13 +28,13 @@ static void one_scale_needs_no_axes(void **state) {
     cuda_room(&test, step)->attributes[QF_ATTR(quantize, mode)].integer = QF_VALUE_mul_recip;
     assert_int_equal(cuda_record(&test, 0), QF_OK);
     assert_int_equal(cuda_action_count(&test), 1);
-    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_quantize_runs");
+    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_quantize_runs_16");
     const qf_quantise_params *params = launch->params;
     assert_string_equal(launch->image, "quantise");
     assert_int_equal(params->axis_count, 0);
     assert_int_equal(params->count, 100 * 3 * 77);
     assert_int_equal(params->mode, QF_VALUE_mul_recip);
-    assert_int_equal(launch->grid[0], (100 * 3 * 77 + 16 * 256 - 1) / (16 * 256));
+    assert_int_equal(launch->grid[0], (100 * 3 * 77 + 16 * 256 - 1) / (16 * 256)); /* all at once */
     assert_true(launch->dependent);
     cuda_finish(&test);
 }
@@ -46,7 +46,7 @@ static void per_channel_scales_collapse_to_two_axes(void **state) {
     qf_kernel_step *step = add_quantize(&test, QF_F16, CUDA_SHAPE(2, 5, 4, 16), CUDA_SHAPE(5), QF_F8E5M2);
     set_axis(&test, step, 1, 0);
     assert_int_equal(cuda_record(&test, 0), QF_OK);
-    const qf_quantise_params *params = cuda_launch_at(&test, 0, "qf_quantize_runs")->params;
+    const qf_quantise_params *params = cuda_launch_at(&test, 0, "qf_quantize_runs_16")->params;
     /* The batch axis steps through nothing and is the outermost: the remainder of the channel's index drops it. */
     assert_int_equal(params->axis_count, 2);
     assert_int_equal(params->sizes[0], 5);
@@ -155,7 +155,7 @@ static void a_whole_tensor_takes_two_launches(void **state) {
     assert_ptr_equal(params->maximum, test.recorder.zeroed);
     assert_int_equal(test.recorder.zeroed_size, 8);
     assert_true(params->largest == 448.0f);
-    const qf_quantise_params *second = cuda_launch_at(&test, 1, "qf_quantize_runs")->params;
+    const qf_quantise_params *second = cuda_launch_at(&test, 1, "qf_quantize_runs_16")->params;
     assert_int_equal((uintptr_t)second->scale, PLACE(3));
     cuda_finish(&test);
 }
@@ -164,8 +164,9 @@ static void tokens_and_groups_take_one(void **state) {
     (void)state;
     static const struct {
         int64_t size;
-        uint32_t lanes, block;
-    } cases[] = {{16, 1, 256}, {128, 8, 256}, {512, 32, 256}, {4096, 256, 256}, {8192, 512, 512}, {20000, 512, 512}};
+        uint32_t lanes, block, kept;
+    } cases[] = {{16, 2, 256, 1},     {128, 16, 256, 1},    {512, 32, 256, 2},   {4096, 128, 128, 4},
+                 {8192, 256, 256, 4}, {20000, 512, 512, 5}, {40000, 512, 512, 0}};
     for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
         cuda_test test;
         cuda_start(&test);
@@ -177,6 +178,8 @@ static void tokens_and_groups_take_one(void **state) {
         const qf_dynamic_params *params = launch->params;
         assert_int_equal(params->lanes, cases[i].lanes);
         assert_int_equal(launch->block[0], cases[i].block);
+        assert_int_equal(params->kept_runs, cases[i].kept);
+        assert_int_equal(launch->shared_bytes, cases[i].kept * cases[i].block * 16);
         uint32_t teams = cases[i].block / cases[i].lanes;
         assert_int_equal(launch->grid[0], (1000 + teams - 1) / teams);
         cuda_finish(&test);
@@ -217,7 +220,7 @@ static void norm_rows_are_shared_by_lanes(void **state) {
     static const struct {
         int64_t size;
         uint32_t lanes, block, kept;
-    } cases[] = {{64, 8, 128, 1}, {256, 32, 128, 1}, {4096, 256, 256, 2}, {8192, 512, 512, 2}, {16384, 512, 512, 2}};
+    } cases[] = {{64, 8, 128, 1}, {256, 32, 128, 1}, {4096, 128, 128, 4}, {8192, 256, 256, 4}, {20480, 512, 512, 2}};
     for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
         cuda_test test;
         cuda_start(&test);
@@ -229,7 +232,7 @@ static void norm_rows_are_shared_by_lanes(void **state) {
         assert_int_equal(params->lanes, cases[i].lanes);
         assert_int_equal(params->kept_runs, cases[i].kept);
         assert_int_equal(launch->block[0], cases[i].block);
-        assert_int_equal(launch->shared_bytes, cases[i].kept * cases[i].block * 32);
+        assert_int_equal(launch->shared_bytes, cases[i].kept * cases[i].block * 16 * 2); /* x and residual */
         assert_int_equal(params->output.via, QF_BF16);
         assert_int_equal((uintptr_t)params->output.scale, PLACE(5));
         cuda_finish(&test);

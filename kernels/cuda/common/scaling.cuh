@@ -23,25 +23,72 @@ __device__ __forceinline__ float sum(float a, float b) {
 // What a scale does to numbers, prepared once for many of them.
 struct scaler {
     float factor;      // rounded to `compute`
+    float reciprocal;  // of factor
+    bool is_ordinary;  // neither it nor its reciprocal comes near the ends of f32
     double factor_f64; // compute f64 only
 };
 
-__device__ __forceinline__ scaler prepare_scale(uint32_t mode, uint32_t compute, double scale) {
-    scaler by = {narrow(scale), scale};
-    if (mode == kMultiplyReciprocal) {
-        by.factor_f64 = widen(narrow(1.0 / scale));
-        by.factor = __frcp_rn(by.factor);
-    }
-    if (compute != QF_F32) by.factor = round_fast(compute, by.factor);
+__device__ __forceinline__ float round_compute(uint32_t compute, float x) {
+    if (compute == QF_BF16) return float_of(encode_bf16(x) << 16);
+    return compute == QF_F16 ? decode_f16(encode_f16(x)) : x;
+}
+
+__device__ __forceinline__ scaler prepare_scale(uint32_t mode, uint32_t compute, float scale) {
+    scaler by = {};
+    by.factor = round_compute(compute, mode == kMultiplyReciprocal ? __frcp_rn(scale) : scale);
+    by.reciprocal = __frcp_rn(by.factor);
+    const float magnitude = fabsf(by.factor);
+    by.is_ordinary = magnitude > 0x1p-64f && magnitude < 0x1p64f;
+    return by;
+}
+
+__device__ __forceinline__ scaler prepare_scale_f64(uint32_t mode, uint32_t compute, double scale) {
+    scaler by = prepare_scale(mode, compute, narrow(scale));
+    by.factor_f64 = mode == kMultiplyReciprocal ? widen(narrow(1.0 / scale)) : scale;
     return by;
 }
 
 // x in units of the scale, in `compute` precision (f32, f16, bf16). f32 arithmetic rounded once more equals arithmetic
 // in the 16-bit types: 24 bits are more than twice 11 plus 2.
 __device__ __forceinline__ float scaled(uint32_t mode, uint32_t compute, float x, const scaler &by) {
-    if (compute == QF_F32) return mode == kDivide ? __fdiv_rn(x, by.factor) : product(x, by.factor);
-    x = round_fast(compute, x);
-    return round_fast(compute, mode == kDivide ? __fdiv_rn(x, by.factor) : product(x, by.factor));
+    x = round_compute(compute, x);
+    return round_compute(compute, mode == kDivide ? __fdiv_rn(x, by.factor) : product(x, by.factor));
+}
+
+// x / factor on its way to FP8. Two corrections of the product with the correctly rounded reciprocal round correctly
+// wherever the quotient matters to an FP8 format; past 1e30 the product itself, infinite or not, saturates.
+__device__ __forceinline__ float divide_for_f8(float x, const scaler &by) {
+    const float rough = x * by.reciprocal;
+    float quotient = fmaf(fmaf(-rough, by.factor, x), by.reciprocal, rough);
+    quotient = fmaf(fmaf(-quotient, by.factor, x), by.reciprocal, quotient);
+    // The corrections lose the sign of a zero.
+    quotient = float_of((bits_of(quotient) & 0x7FFFFFFFu) | (bits_of(rough) & 0x80000000u));
+    return fabsf(rough) < 1e30f ? quotient : rough;
+}
+
+// A call, for the cases that nobody is in a hurry for.
+static __device__ __noinline__ void scale_slowly(uint32_t mode, uint32_t compute, const scaler &by, float *x,
+                                                 int count) {
+    for (int i = 0; i < count; i++) x[i] = scaled(mode, compute, x[i], by);
+}
+
+// scaled() of N numbers that will be stored as f8E4M3FN, f8E5M2 or their FNUZ kinds.
+template <int N>
+__device__ __forceinline__ void scale_for_f8(uint32_t mode, uint32_t compute, const scaler &by, float (&x)[N]) {
+    if (compute == QF_F32 && mode == kDivide && by.is_ordinary) {
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = divide_for_f8(x[i], by);
+    } else if (compute == QF_F32 && mode != kDivide) {
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = product(x[i], by.factor);
+    } else {
+        float numbers[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) numbers[i] = x[i];
+        scale_slowly(mode, compute, by, numbers, N);
+#pragma unroll
+        for (int i = 0; i < N; i++) x[i] = numbers[i];
+    }
 }
 
 __device__ __forceinline__ double scaled_f64(uint32_t mode, double x, const scaler &by) {
@@ -69,28 +116,26 @@ __device__ __forceinline__ void store_shared_bits(uint32_t bits, void *data, int
 
 __device__ __forceinline__ scaler load_output_scale(const qf_cuda_output &output) {
     if (!output.scale) return {};
-    return prepare_scale(output.mode, output.compute, load_f64(output.scale_dtype, output.scale, 0));
-}
-
-__device__ __forceinline__ float finish(const qf_cuda_output &output, const scaler &by, float value) {
-    if (!output.scale) return value;
-    if (output.via != kNone) value = round_fast(output.via, value);
-    value = scaled(output.mode, output.compute, value, by);
-    return is_float(output.dtype) ? value : rintf(value);
+    return prepare_scale(output.mode, output.compute, load_f32(output.scale_dtype, output.scale, 0));
 }
 
 __device__ __forceinline__ void store_output(const qf_cuda_output &output, const scaler &by, void *data, int64_t index,
                                              float value) {
-    const float number = finish(output, by, value);
-    store_shared_bits(element_bits(output.dtype), data, index, bits_from_f32(output.dtype, number, true));
+    if (output.scale) {
+        if (output.via != kNone) value = round_compute(output.via, value);
+        value = scaled(output.mode, output.compute, value, by);
+    }
+    store_shared_bits(element_bits(output.dtype), data, index, bits_from_f32(output.dtype, value, true));
 }
 
 // Of a dtype of fast_vector.cuh.
 template <int N>
 __device__ __forceinline__ void store_output_fast(const qf_cuda_output &output, const scaler &by, void *data,
                                                   int64_t first, float (&values)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; i++) values[i] = finish(output, by, values[i]);
+    if (output.scale) {
+        if (output.via != kNone) round_run<N>(output.via, values);
+        scale_for_f8<N>(output.mode, output.compute, by, values);
+    }
     store_fast<N>(output.dtype, data, first, values);
 }
 
