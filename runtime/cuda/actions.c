@@ -142,7 +142,7 @@ static void fill_config(qf_cuda_ready *ready, const qf_cuda_launch *launch) {
         attribute->cluster.y = attribute->cluster.z = 1;
         attribute++;
         attribute->id = QF_CU_LAUNCH_CLUSTER_POLICY;
-        attribute->value = QF_CU_CLUSTER_POLICY_SPREAD;
+        attribute->value = QF_CU_CLUSTER_POLICY_LOAD_BALANCING;
         attribute++;
     }
     config->attribute_count = (unsigned)(attribute - ready->attributes);
