@@ -122,14 +122,22 @@ struct Accumulator {
     }
 };
 
-template <class C, class S>
-__device__ __forceinline__ void set_multipliers(const qf_prefill_params &p, const Work &work, S &scores,
-                                                const int (&exponent)[2]) {
+// Score in octaves of a product of stored elements.
+__device__ __forceinline__ float score_scale(const qf_prefill_params &p, const Work &work) {
     float scale = p.softmax_scale * kLog2E;
     if (p.q_scale != nullptr) scale *= p.q_scale[work.kv_head * p.q_scale_stride];
     if (p.k_scale != nullptr) scale *= p.k_scale[work.kv_head * p.k_scale_stride];
+    return scale;
+}
+
+// Makes the warpgroup's rows of Q fit for the scores, and sets the multipliers that go with them.
+template <class C, class S>
+__device__ __forceinline__ void prepare_query(const qf_prefill_params &p, const Work &work, uint32_t rows, S &scores) {
+    const float scale = score_scale(p, work);
+    int exponent[2] = {0, 0};
+    if (S::kBoundsQuery || scale < 0.0f) bound_query<C>(rows, scale < 0.0f, exponent);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) scores.set_multiplier(i, ldexpf(scale, exponent[i]), p.softcap);
+    for (int i = 0; i < 2; ++i) scores.set_multiplier(i, ldexpf(fabsf(scale), exponent[i]), p.softcap);
 }
 
 // Passes over tiles that no row of the warpgroup sees.
@@ -165,9 +173,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         const uint32_t rows = shared.query + query.stage * C::kQueryBytes + consumer * 64 * C::kPanelBytes;
         using Scores = std::conditional_t<C::kHalfScores, HalfScores<C>, FullScores<C>>;
         Scores scores;
-        int exponent[2] = {0, 0};
-        if constexpr (Scores::kBoundsQuery) bound_query<C>(rows, exponent);
-        set_multipliers<C>(p, work, scores, exponent);
+        prepare_query<C>(p, work, rows, scores);
         const Reach reach = make_reach<C>(p, work, consumer);
         named_barrier_sync(1 + consumer, 128);
         const Descriptor q = Descriptor::at(rows);

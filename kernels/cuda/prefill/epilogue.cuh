@@ -52,7 +52,11 @@ __device__ __forceinline__ void apply_output_scale(const qf_prefill_params &p, c
     const float scale = p.out_scale != nullptr ? p.out_scale[work.kv_head * p.out_scale_stride] : 1.0f;
     if (p.via == QF_PREFILL_NONE) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) factor[i] = p.out_mode == QF_PREFILL_MUL ? factor[i] * scale : factor[i] / scale;
+        for (int i = 0; i < 2; ++i) {
+            factor[i] = p.out_mode == QF_PREFILL_MUL   ? factor[i] * scale
+                        : p.out_mode == QF_PREFILL_DIV ? factor[i] / scale
+                                                       : factor[i] * __frcp_rn(scale);
+        }
         return;
     }
     const float reciprocal = __frcp_rn(scale);

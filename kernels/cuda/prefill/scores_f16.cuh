@@ -108,7 +108,8 @@ struct HalfScores {
         return {{multiplier[0], multiplier[1]}};
     }
     __device__ __forceinline__ void set_multiplier(int row, float x, float) {
-        x = fminf(fmaxf(x, 6e-8f), 65504.0f); // not zero, since S may be infinite
+        const float bounded = fminf(fmaxf(x, 6e-8f), 65504.0f); // not zero, since S may be infinite
+        x = x < INFINITY ? bounded : NAN;                       // an infinite scale leaves no number
         multiplier[row] = f32_to_f16x2(x, x);
     }
     __device__ __forceinline__ void pin() {

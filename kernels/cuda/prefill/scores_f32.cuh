@@ -28,7 +28,8 @@ struct FullScores {
         return {{multiplier[0], multiplier[1]}, cap};
     }
     __device__ __forceinline__ void set_multiplier(int row, float x, float softcap) {
-        multiplier[row] = fmaxf(softcap > 0.0f ? x * (2.0f / softcap) : x, 1e-30f); // not zero: S may be infinite
+        const float bounded = fmaxf(softcap > 0.0f ? x * (2.0f / softcap) : x, 1e-30f); // not zero: S may be infinite
+        multiplier[row] = x < INFINITY ? bounded : NAN; // an infinite scale leaves no number
         cap = softcap * kLog2E;
     }
     __device__ __forceinline__ void pin() {

@@ -185,6 +185,14 @@ inline void test_attributes() {
             test(c);
         }
     }
+    for (int f32 : {0, 1}) {
+        Case c;
+        c.f32_scores = f32 != 0, c.queries = {150}, c.q_scale = -0.25f;
+        c.name = f32 ? "negative q scale, f32 scores" : "negative q scale";
+        test(c);
+        c.q_scale = 0.25f, c.k_scale = -0.5f, c.name += ", of k instead";
+        test(c);
+    }
     // Each scale is applied exactly once.
     for (float scale : {0.125f, 8.0f, 1e-3f, 1e3f}) {
         for (int place = 0; place < 4; ++place) {

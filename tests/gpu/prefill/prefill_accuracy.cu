@@ -23,6 +23,7 @@ int main(int argc, char **argv) {
     test_variants();
     test_numerics();
     test_nan_stays();
+    test_odd_scales();
     test_replay(false);
     test_replay(true);
     test_overlap();

@@ -41,6 +41,29 @@ inline void test_nan_stays() {
     }
 }
 
+// A scale that is no number leaves no number in rows that see a key; a zero makes all scores equal.
+inline void test_odd_scales() {
+    if (!selected("odd scales")) return;
+    alarm(60);
+    for (int f32 : {0, 1}) {
+        for (float scale : {NAN, INFINITY, -INFINITY, 0.0f}) {
+            Case c;
+            c.f32_scores = f32 != 0, c.queries = {100}, c.kv_heads = 1, c.values = Fill::kOnes;
+            Setup s(c);
+            s.d_q_scale.upload(std::vector<float>(1, scale));
+            s.run();
+            CHECK(cudaDeviceSynchronize());
+            const std::vector<uint8_t> out = s.d_out.download();
+            const uint8_t one = reference::encode_fp8(scaled(s, c.v_scale, 0), c.out_dtype);
+            int64_t wrong = 0;
+            for (uint8_t code : out) wrong += scale == 0.0f ? code != one : (code & 0x7F) != 0x7F;
+            report("odd scales " + std::to_string(scale) + (f32 ? " f32" : " f16"), wrong == 0, "%.0f elements wrong",
+                   static_cast<double>(wrong));
+        }
+    }
+    alarm(0);
+}
+
 // Twenty replays under a graph, with lengths, token counts and scales changed in place between them.
 inline void test_replay(bool dependent) {
     const std::string name = dependent ? "graph replay, dependent launches" : "graph replay";
