@@ -19,6 +19,7 @@
 #include "kernels/cuda/common/barrier.cuh"
 #include "kernels/cuda/common/cluster.cuh"
 #include "kernels/cuda/common/convert.cuh"
+#include "kernels/cuda/common/output.cuh"
 #include "params.h"
 #include "work.cuh"
 
@@ -109,26 +110,6 @@ __device__ __forceinline__ Partial partial_at(const qf_decode_params &p, const S
     const unsigned index = slot * C::kWarps + head_of_bundle;
     const unsigned floats = qf_decode_partial_floats(layout.rows, C::kHeadDim);
     return {p.partials + index * floats, layout.rows, C::kHeadDim};
-}
-
-__device__ __forceinline__ float round_via(float x, int via) {
-    if (via == QF_DECODE_BF16) return bf16_low_to_f32(f32_to_bf16x2(x, 0.0f));
-    if (via == QF_DECODE_F16) return f16_low_to_f32(f32_to_f16x2(x, 0.0f));
-    return x;
-}
-
-// x / y rounded correctly: a reciprocal, one product and its corrected residual, which need not be finite where the
-// product overflows.
-__device__ __forceinline__ float divide(float x, float y, float reciprocal_of_y) {
-    const float quotient = x * reciprocal_of_y;
-    const float corrected = fmaf(fmaf(-quotient, y, x), reciprocal_of_y, quotient);
-    return fabsf(quotient) < 1e30f ? corrected : quotient;
-}
-
-// x / scale, x * scale or x * (1 / scale), as the mode says.
-__device__ __forceinline__ float apply_out_scale(float x, float scale, float reciprocal, int mode) {
-    if (mode == QF_DECODE_MUL) return x * scale;
-    return mode == QF_DECODE_MUL_RECIPROCAL ? x * reciprocal : divide(x, scale, reciprocal);
 }
 
 // Stores four consecutive elements in the output's type.

@@ -222,7 +222,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         }
         skip_tiles<C>(barriers, keys, transposed, first - work.tile_begin);
         finish_rows<C>(p, work, consumer, rows, state.o, state.sum, state.reference);
-        fence_proxy_async();
+        async_proxy_fence();
         __syncwarp();
         jitter();
         if (elected) barrier_arrive(shared_address(&barriers.query_empty[query.stage]));

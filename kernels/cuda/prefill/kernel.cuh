@@ -43,7 +43,7 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
     if (threadIdx.x >= 64 && threadIdx.x < 128) { // e4m3 ones, read in any order
         store_shared_16(shared.ones + (threadIdx.x - 64) * 16,
                         make_uint4(0x38383838, 0x38383838, 0x38383838, 0x38383838));
-        fence_proxy_async();
+        async_proxy_fence();
     }
     __syncthreads();
     wait_for_predecessor();

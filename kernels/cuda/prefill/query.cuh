@@ -66,7 +66,7 @@ __device__ __forceinline__ void bound_query(uint32_t rows, bool negate, int (&ex
             };
             store_shared_16(address, make_uint4(scaled(chunk.x), scaled(chunk.y), scaled(chunk.z), scaled(chunk.w)));
         }
-        fence_proxy_async();
+        async_proxy_fence();
     }
     exponent[0] = __shfl_sync(~0u, n, lane / 4 * 2);
     exponent[1] = __shfl_sync(~0u, n, lane / 4 * 2 + 16);

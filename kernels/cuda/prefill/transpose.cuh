@@ -139,7 +139,7 @@ __device__ __forceinline__ void transpose(const Shared<C> &shared, int warp) {
                 transpose_tile<C, false>(from, to, warp, keys);
             else
                 transpose_tile<C, true>(from, to, warp, keys);
-            fence_proxy_async();
+            async_proxy_fence();
             __syncwarp();
             if (elected) {
                 barrier_arrive(shared_address(&barriers.values_empty[values.stage]));
