@@ -155,9 +155,10 @@ void large_cases(suite *to);
 /* --- the suite --- */
 
 typedef struct suite_options {
-    const char *device; /* "cuda", "cpu" */
-    const char *row;    /* only kernels whose name or op contains it; NULL: all */
-    const char *only;   /* only cases whose name contains it */
+    const char *device;      /* "cuda", "cpu" */
+    const char *row;         /* only kernels whose name or op contains it; NULL: all */
+    const char *only;        /* only cases whose name contains it */
+    const char *stall, *die; /* cases that hang or end their process, to test the watchdog; NULL: none does */
     uint64_t seed, sample;
     bool list, subset, verbose;
     uint32_t seconds, threads, jobs;

@@ -20,6 +20,7 @@ static const char usage[] =
     "  --list        names the cases and ends\n"
     "  --row=NAME    only kernels whose name holds NAME (spec/kernels.def)\n"
     "  --only=PART   only cases whose name holds PART\n"
+    "  --stall=PART, --die=PART  cases that hang or end their process: the watchdog's own test\n"
     "  --subset      only small cases, for compute-sanitizer\n"
     "  --sample=N    only every N-th case\n"
     "  --seed=N      other random numbers\n"
@@ -98,6 +99,10 @@ static bool read_options(int count, char **arguments, suite_options *out, bool *
             out->device = value;
         else if (IS("--row") && value)
             out->row = value;
+        else if (IS("--stall") && value)
+            out->stall = value;
+        else if (IS("--die") && value)
+            out->die = value;
         else if (IS("--only") && value)
             out->only = value;
         else if (IS("--seed") && value && read_number(value, &out->seed))

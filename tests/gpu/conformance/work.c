@@ -3,6 +3,7 @@
  * Next: watch.h. */
 #include "tests/gpu/conformance/watch.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,12 +77,19 @@ static bool is_mine(suite *of, bool check) {
     return of->own++ >= of->from;
 }
 
+/* What a faulty kernel or driver may do, on request. */
+static void misbehave(const suite *of, const char *name) {
+    if (of->options.die && strstr(name, of->options.die)) abort();
+    while (of->options.stall && strstr(name, of->options.stall)) (void)pause();
+}
+
 static void visit(suite *of, const test_case *test) {
     worker *to = of->user;
     char message[LINE_SIZE - 300] = "";
     if (!wanted(of, test->name, test->small) || !is_mine(of, false)) return;
     tell(to, "B %s", test->name);
     if (to->out < 0) watch_alone(of, test);
+    misbehave(of, test->name);
     prepared *at = run_prepare(of, test, message, sizeof message);
     if (!at) {
         tell(to, "F %s: %s", test->name, message);
