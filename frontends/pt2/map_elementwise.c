@@ -74,7 +74,15 @@ static qf_dtype compute_dtype(const qf_pt2_call *call, const operand *items, con
     return result;
 }
 
-bool qf_pt2_promote(qf_pt2_call *call, const char *a, const char *b, bool as_float, qf_pt2_pair *out) {
+/* torch multiplies and divides a 16-bit tensor by a scalar tensor of a wider float as that float, where it stands
+ * second. */
+static bool keeps_scalar(const operand *items, qf_dtype result) {
+    bool narrow = result == QF_F16 || result == QF_BF16;
+    return narrow && items[0].strength == 2 && items[1].strength == 1 &&
+           (items[1].dtype == QF_F32 || items[1].dtype == QF_F64);
+}
+
+static bool promote(qf_pt2_call *call, const char *a, const char *b, bool as_float, bool scales, qf_pt2_pair *out) {
     operand items[2];
     const char *const names[] = {a, b};
     if (!read_operand(call, a, &items[0]) || !read_operand(call, b, &items[1])) return false;
@@ -86,15 +94,23 @@ bool qf_pt2_promote(qf_pt2_call *call, const char *a, const char *b, bool as_flo
     }
     qf_dtype result = combine(combine(by_strength[2], by_strength[1]), by_strength[0]);
     if (as_float && category(result) != 3) result = QF_F32;
-    qf_dtype compute = compute_dtype(call, items, names, result);
+    bool kept = scales && keeps_scalar(items, result);
+    qf_dtype compute = kept ? QF_F32 : compute_dtype(call, items, names, result);
     for (uint32_t i = 0; i < 2; i++) {
-        /* A scalar tensor of a wider float is rounded to the result's dtype first, as it is on a GPU. */
-        qf_value value = items[i].value.id ? qf_pt2_cast(call, qf_pt2_cast(call, items[i].value, result), compute)
-                                           : qf_pt2_number_value(call, names[i], compute);
+        /* Elsewhere a scalar tensor of a wider float is rounded to the result's dtype first. */
+        qf_value value = items[i].value;
+        if (value.id)
+            value = qf_pt2_cast(call, kept && i == 1 ? value : qf_pt2_cast(call, value, result), compute);
+        else
+            value = qf_pt2_number_value(call, names[i], compute);
         *(i ? &out->b : &out->a) = value;
     }
     out->result = result;
     return true;
+}
+
+bool qf_pt2_promote(qf_pt2_call *call, const char *a, const char *b, bool as_float, qf_pt2_pair *out) {
+    return promote(call, a, b, as_float, false, out);
 }
 
 static const char unknown_types[] = "it mixes element types, or reads some, that QFuse does not have";
@@ -149,7 +165,8 @@ static qf_value scale_second(qf_pt2_call *call, qf_value b) {
 
 qf_pt2_outcome qf_pt2_map_binary(qf_pt2_call *call) {
     qf_pt2_pair pair;
-    if (!qf_pt2_promote(call, "self", "other", false, &pair)) return qf_pt2_decline(call, unknown_types);
+    if (!promote(call, "self", "other", false, operation(call) == QF_OP_mul, &pair))
+        return qf_pt2_decline(call, unknown_types);
     if (pair.result == QF_I1 && operation(call) == QF_OP_mul)
         return qf_pt2_done(call, qf_pt2_binary(call, QF_OP_and, pair.a, pair.b));
     qf_value y = qf_pt2_binary(call, operation(call), pair.a, scale_second(call, pair.b));
@@ -182,7 +199,7 @@ static qf_value truncated_quotient(qf_pt2_call *call, qf_value a, qf_value b) {
 qf_pt2_outcome qf_pt2_map_divide(qf_pt2_call *call) {
     const char *mode = qf_pt2_string(call, "rounding_mode", call->row->argument ? "floor" : "");
     qf_pt2_pair pair;
-    if (!qf_pt2_promote(call, "self", "other", !*mode, &pair)) return qf_pt2_decline(call, unknown_types);
+    if (!promote(call, "self", "other", !*mode, !*mode, &pair)) return qf_pt2_decline(call, unknown_types);
     qf_value y = strcmp(mode, "floor") == 0   ? floor_quotient(call, pair.a, pair.b)
                  : strcmp(mode, "trunc") == 0 ? truncated_quotient(call, pair.a, pair.b)
                                               : qf_pt2_binary(call, QF_OP_div, pair.a, pair.b);

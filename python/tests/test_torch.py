@@ -104,6 +104,17 @@ class Programs(unittest.TestCase):
         expected = Attend()(q.float(), k.float(), v.float(), scale)
         self.near(result(q, k, v, scale), expected)
 
+    def test_a_scale_in_f32_beside_sixteen_bits(self):
+        """Bit for bit what torch's CPU kernels make of it."""
+        class Quantise(torch.nn.Module):
+            def forward(self, x, scale):
+                return quantise(x, scale), quantise(x, scale.reciprocal()), (x * scale + scale).to(E4M3)
+
+        x, scale = (torch.randn(4096) * 50).bfloat16(), torch.tensor(0.3)
+        result = qfuse.optimize(torch.export.export(Quantise(), (x, scale)), numerics="exact")
+        for found, expected in zip(result(x, scale), Quantise()(x, scale)):
+            self.assertTrue(torch.equal(codes(found), codes(expected)))
+
     def test_fp8_in_and_out(self):
         class Dequantise(torch.nn.Module):
             def forward(self, x, y):

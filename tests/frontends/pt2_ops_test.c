@@ -76,6 +76,31 @@ static void numbers_take_part_in_promotion(void **unused) {
     r_end(&r);
 }
 
+/* What torch's CPU kernels do with a scale in f32 beside 16-bit tensors. */
+static void scalar_tensors_of_a_wider_float(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *line, *wanted;
+        bool kept;
+    } cases[] = {{"y 13[4] = aten.mul.Tensor self=%x other=%s", "mul ", true},
+                 {"y 13[4] = aten.div.Tensor self=%x other=%s", "div ", true},
+                 {"y 13[4] = aten.mul.Tensor self=%s other=%x", "mul ", false},
+                 {"y 13[4] = aten.div.Tensor self=%s other=%x", "div ", false},
+                 {"y 13[4] = aten.add.Tensor self=%x other=%s", "add ", false},
+                 {"y 7[4] = aten.mul.Tensor self=%x other=%v", "mul ", true}};
+    for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
+        char text[512];
+        (void)snprintf(text, sizeof text, "input x 13[4]\ninput s 7[]\ninput v 7[4]\n%s\noutput y\n", cases[i].line);
+        reading r = r_text(text);
+        r_has(&r, cases[i].wanted);
+        if (cases[i].kept)
+            r_lacks(&r, "cast %s");
+        else
+            r_has(&r, "cast %s {dtype=bf16");
+        r_end(&r);
+    }
+}
+
 static void attention_masks_and_alignment(void **unused) {
     (void)unused;
     reading r =
@@ -253,6 +278,7 @@ int main(void) {
         cmocka_unit_test(fault_21_default_arguments),
         cmocka_unit_test(unread_arguments_make_a_node_opaque),
         cmocka_unit_test(numbers_take_part_in_promotion),
+        cmocka_unit_test(scalar_tensors_of_a_wider_float),
         cmocka_unit_test(attention_masks_and_alignment),
         cmocka_unit_test(writes_through_views_reach_the_whole),
         cmocka_unit_test(writes_to_parts_of_a_split),
