@@ -9,7 +9,7 @@
 #define QF_ELEMENTWISE_TENSORS 24
 #define QF_ELEMENTWISE_LOOPS   48
 #define QF_ELEMENTWISE_CODES   48
-#define QF_ELEMENTWISE_SLOTS   3
+#define QF_ELEMENTWISE_SLOTS   5
 #define QF_ELEMENTWISE_VECTOR  4 /* consecutive elements that a thread loads and stores at once */
 #define QF_ELEMENTWISE_GROUPS  2 /* vectors of a thread at a time, in the kernel for narrow floats */
 

@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/builder.h"
 
-#define MOST_STEPS    8
+#define MOST_STEPS    16
 #define MOST_OPERANDS 16
 #define MOST_RESULTS  8
 

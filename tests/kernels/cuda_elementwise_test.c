@@ -228,23 +228,28 @@ static void choices_take_their_condition_first(void **state) {
     cuda_finish(&test);
 }
 
-/* Eight live values are more than the slots; the chain is cut where it still fits. */
+/* Six values that wait for their turn are more than there are slots: the chain is cut where it still fits. */
 static void long_chains_are_cut(void **state) {
     (void)state;
     cuda_test test;
     cuda_start(&test);
-    for (uintptr_t i = 0; i < 7; i++) add_unary(&test, QF_OP_exp, QF_F32, PLACE(0), PLACE(1 + i));
-    for (uint32_t i = 0; i < 7; i++) test.rooms[i].last_uses[0] = 20;
-    qf_kernel_step *step = add_binary(&test, QF_OP_add, QF_F32, PLACE(1), PLACE(2), PLACE(9));
+    for (uintptr_t i = 0; i < 6; i++) add_unary(&test, QF_OP_exp, QF_F32, PLACE(0), PLACE(1 + i));
+    uintptr_t sum = PLACE(1);
+    for (uintptr_t i = 1; i < 6; i++) {
+        add_binary(&test, QF_OP_add, QF_F32, sum, PLACE(1 + i), PLACE(10 + i));
+        sum = PLACE(10 + i);
+    }
+    assert_int_equal(test.count, 11);
     assert_int_equal(cuda_record(&test, 0), QF_OK);
-    assert_int_equal(test.recorder.taken, 8);
+    assert_int_equal(test.recorder.taken, 10); /* the last sum takes the sixth value from memory */
     const qf_elementwise_params *params = program(&test, "qf_elementwise");
-    assert_int_equal(params->codes[7].first, QF_ELEMENTWISE_SLOT(0));
-    assert_int_equal(params->codes[7].second, QF_ELEMENTWISE_SLOT(1));
-    /* Without anything to cover, a step stands for itself. */
-    assert_int_equal(cuda_record(&test, 7), QF_OK);
+    assert_int_equal(params->codes[4].slot, QF_ELEMENTWISE_SLOT(4));
+    assert_int_equal(params->codes[5].slot, QF_ELEMENTWISE_NONE);
+    assert_int_equal(params->codes[6].first, QF_ELEMENTWISE_SLOT(0));
+    assert_int_equal(params->codes[6].second, QF_ELEMENTWISE_SLOT(1));
+    assert_int_equal(params->codes[7].first, QF_ELEMENTWISE_LAST);
+    assert_int_equal(cuda_record(&test, 10), QF_OK);
     assert_int_equal(test.recorder.taken, 1);
-    (void)step;
     cuda_finish(&test);
 }
 
