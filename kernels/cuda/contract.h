@@ -48,9 +48,8 @@ typedef struct qf_contract_params {
     qf_contract_group batch, m, n, k;
     int64_t row_tiles, column_tiles;
     uint32_t a_dtype, b_dtype, a_scale_dtype, b_scale_dtype, bias_dtype;
-    /* Neighbouring elements of a run of eight in memory: along k, along m (of a) or n (of b), or neither. */
-    uint32_t a_along_k, b_along_k;   /* which way a tile is read */
-    uint32_t a_has_runs, b_has_runs; /* eight elements that way are consecutive and aligned */
+    /* Which way a tile is read: neighbours along k, or along m (of a) and n (of b). */
+    uint32_t a_along_k, b_along_k;
     qf_cuda_output output;
 } qf_contract_params;
 
