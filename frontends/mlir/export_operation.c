@@ -111,27 +111,98 @@ static bool add_operand_names(qf_mlir_export *export, qf_node node, attribute_li
 }
 
 /* --- StableHLO --- */
-/* The operation that the importer reads as this op, where it is elementwise and all types are equal. */
-static const char *elementwise_name(qf_op op, const MlirValue *operands, uint32_t count, MlirType result) {
+static const char *comparison_of(qf_op op) {
+    switch (op) {
+    case QF_OP_equal: return "#stablehlo<comparison_direction EQ>";
+    case QF_OP_less: return "#stablehlo<comparison_direction LT>";
+    case QF_OP_less_equal: return "#stablehlo<comparison_direction LE>";
+    case QF_OP_greater: return "#stablehlo<comparison_direction GT>";
+    case QF_OP_greater_equal: return "#stablehlo<comparison_direction GE>";
+    default: return NULL;
+    }
+}
+
+/* The operation that the importer reads as this elementwise op; NULL: none. */
+static const char *elementwise_name(qf_mlir_export *export, qf_node node, attribute_list *list) {
+    const qf_node_data *data = qf_node_at(export->graph, node);
     uint32_t rows;
     const qf_mlir_row *table = qf_mlir_rows(&rows);
-    if (!qf_op_has_trait(op, QF_TRAIT_ELEMENTWISE) || op == QF_OP_cast || op == QF_OP_bitcast || op == QF_OP_where)
-        return NULL;
-    for (uint32_t i = 0; i < count; i++)
-        if (mlirValueIsNull(operands[i]) || !mlirTypeEqual(mlirValueGetType(operands[i]), result)) return NULL;
+    const char *comparison = comparison_of(data->op);
+    if (comparison) {
+        MlirAttribute direction = mlirAttributeParseGet(export->mlir, qf_mlir_string(comparison));
+        if (mlirAttributeIsNull(direction)) return NULL;
+        add_attribute(list, "comparison_direction", direction);
+        return "stablehlo.compare";
+    }
+    if (data->op == QF_OP_where) return "stablehlo.select";
+    if (data->op == QF_OP_not) return "stablehlo.not";
+    if (data->op == QF_OP_cast) {
+        qf_dtype to = (qf_dtype)data->attributes[QF_ATTR(cast, dtype)].integer;
+        return qf_dtype_is_float8(to) && data->attributes[QF_ATTR(cast, saturate)].integer ? NULL : "stablehlo.convert";
+    }
     for (uint32_t i = 0; i < rows; i++)
-        if (table[i].argument == (uint32_t)op && table[i].operands == count &&
+        if (table[i].argument == (uint32_t)data->op && table[i].operands == data->operand_count &&
             strncmp(table[i].name, "stablehlo.", 10) == 0)
             return table[i].name;
     return NULL;
 }
 
+static MlirAttribute last_axes(const qf_mlir_export *export, int64_t count, int64_t rank) {
+    int64_t axes[QF_MAX_RANK];
+    for (int64_t i = 0; i < count && i < QF_MAX_RANK; i++) axes[i] = rank - count + i;
+    return mlirDenseI64ArrayGet(export->mlir, count, axes);
+}
+
+/* The value in the shape of `like`, which QFuse's op would broadcast it to by itself. */
+static MlirValue in_shape_of(qf_mlir_export *export, MlirValue value, MlirType like, MlirLocation location,
+                             MlirOperation place) {
+    MlirType own = mlirValueGetType(value);
+    int64_t rank = mlirShapedTypeGetRank(like), own_rank = mlirShapedTypeGetRank(own), shape[QF_MAX_RANK];
+    bool same = rank == own_rank;
+    for (int64_t i = 0; i < rank; i++) {
+        shape[i] = mlirShapedTypeGetDimSize(like, i);
+        same = same && mlirShapedTypeGetDimSize(own, i) == shape[i];
+    }
+    if (same) return value;
+    MlirAttribute none = {NULL};
+    MlirType type = mlirRankedTensorTypeGet(rank, shape, mlirShapedTypeGetElementType(own), none);
+    attribute_list list = {.count = 0, .context = export->mlir};
+    add_attribute(&list, "broadcast_dimensions", last_axes(export, own_rank, rank));
+    MlirOperationState state = mlirOperationStateGet(qf_mlir_string("stablehlo.broadcast_in_dim"), location);
+    mlirOperationStateAddAttributes(&state, list.count, list.items);
+    mlirOperationStateAddOperands(&state, 1, &value);
+    mlirOperationStateAddResults(&state, 1, &type);
+    MlirOperation made = mlirOperationCreate(&state);
+    if (mlirOperationIsNull(made)) return value;
+    mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(place), place, made);
+    return mlirOperationGetResult(made, 0);
+}
+
+static bool is_static_tensor(MlirType type) {
+    return mlirTypeIsARankedTensor(type) && mlirShapedTypeHasStaticShape(type) &&
+           mlirShapedTypeGetRank(type) <= QF_MAX_RANK;
+}
+
+/* All operands and the result are tensors whose shapes StableHLO can spell out. */
+static bool can_be_stablehlo(const qf_mlir_export *export, qf_node node, const MlirValue *operands, MlirType result) {
+    const qf_node_data *data = qf_node_at(export->graph, node);
+    bool good = export->import->uses_stablehlo && data->result_count == 1 && is_static_tensor(result);
+    for (uint32_t i = 0; good && i < data->operand_count; i++)
+        good = !mlirValueIsNull(operands[i]) && is_static_tensor(mlirValueGetType(operands[i]));
+    return good;
+}
+
 static const char *stablehlo_name(qf_mlir_export *export, qf_node node, const MlirValue *operands, MlirType result,
                                   attribute_list *list) {
     const qf_node_data *data = qf_node_at(export->graph, node);
-    if (!export->import->uses_stablehlo) return NULL;
+    if (!can_be_stablehlo(export, node, operands, result)) return NULL;
     switch (data->op) {
-    case QF_OP_view: return mlirShapedTypeHasStaticShape(result) ? "stablehlo.reshape" : NULL;
+    case QF_OP_view: return "stablehlo.reshape";
+    case QF_OP_expand:
+        add_attribute(
+            list, "broadcast_dimensions",
+            last_axes(export, mlirShapedTypeGetRank(mlirValueGetType(operands[0])), mlirShapedTypeGetRank(result)));
+        return "stablehlo.broadcast_in_dim";
     case QF_OP_permute: {
         const qf_attribute *order = &data->attributes[QF_ATTR(permute, order)];
         add_attribute(list, "permutation", mlirDenseI64ArrayGet(export->mlir, order->count, order->ints));
@@ -143,7 +214,7 @@ static const char *stablehlo_name(qf_mlir_export *export, qf_node node, const Ml
         add_attribute(list, "value", value);
         return "stablehlo.constant";
     }
-    default: return elementwise_name(data->op, operands, data->operand_count, result);
+    default: return qf_op_has_trait(data->op, QF_TRAIT_ELEMENTWISE) ? elementwise_name(export, node, list) : NULL;
     }
 }
 
@@ -153,13 +224,17 @@ MlirOperation qf_mlir_make_operation(qf_mlir_export *export, qf_node node, const
     MlirOperation none = {NULL};
     char name[64];
     attribute_list list = {.count = 0, .context = export->mlir};
-    const char *foreign = data->result_count == 1 ? stablehlo_name(export, node, operands, types[0], &list) : NULL;
+    const char *foreign = stablehlo_name(export, node, operands, types[0], &list);
+    bool spread = foreign && qf_op_has_trait(data->op, QF_TRAIT_ELEMENTWISE);
     (void)snprintf(name, sizeof name, "qfuse.%s", qf_op_info_of(data->op)->name);
     if (!foreign && (!add_attributes(export, node, &list) || !add_operand_names(export, node, &list))) return none;
     MlirOperationState state = mlirOperationStateGet(qf_mlir_string(foreign ? foreign : name), location);
     mlirOperationStateAddAttributes(&state, list.count, list.items);
-    for (uint32_t i = 0; i < data->operand_count; i++)
-        if (!mlirValueIsNull(operands[i])) mlirOperationStateAddOperands(&state, 1, &operands[i]);
+    for (uint32_t i = 0; i < data->operand_count; i++) {
+        if (mlirValueIsNull(operands[i])) continue;
+        MlirValue operand = spread ? in_shape_of(export, operands[i], types[0], location, place) : operands[i];
+        mlirOperationStateAddOperands(&state, 1, &operand);
+    }
     mlirOperationStateAddResults(&state, data->result_count, types);
     MlirOperation made = mlirOperationCreate(&state);
     if (mlirOperationIsNull(made)) return none;

@@ -36,9 +36,8 @@ qf_mlir_outcome qf_mlir_map_dynamic_reshape(qf_mlir_call *call) {
 qf_mlir_outcome qf_mlir_map_transpose(qf_mlir_call *call) {
     int64_t order[QF_MAX_RANK];
     uint32_t rank = qf_mlir_rank(call, qf_mlir_in(call, 0)), count, seen = 0;
-    const char *name = call->row->argument ? "order" : "permutation";
     if (rank > QF_MAX_RANK) return qf_mlir_decline(call, "the shape of its operand is not known");
-    if (!qf_mlir_ints(call, name, order, QF_MAX_RANK, &count) || count != rank)
+    if (!qf_mlir_ints(call, "permutation", order, QF_MAX_RANK, &count) || count != rank)
         return qf_mlir_decline(call, odd_numbers);
     for (uint32_t i = 0; i < rank; i++)
         if (order[i] >= 0 && order[i] < (int64_t)rank) seen |= 1u << order[i];

@@ -3,6 +3,29 @@
  * Next: export_operation.c. */
 #include "frontends/mlir/maps.h"
 
+#define MAX_OPERANDS 64
+
+/* Dims that are all constants: a dense array; else text, one dim after another. */
+static bool read_dims(qf_mlir_call *call, const char *name, qf_attribute *out) {
+    int64_t numbers[QF_MAX_RANK];
+    qf_context *context = call->import->context;
+    qf_dim *dims = QF_ARENA_NEW(&call->import->scratch, qf_dim, QF_MAX_RANK + 1);
+    uint32_t count = 0;
+    if (!dims) return false;
+    if (qf_mlir_ints(call, name, numbers, QF_MAX_RANK, &count)) {
+        for (uint32_t i = 0; i < count; i++) dims[i] = qf_dim_constant(context, numbers[i]);
+    } else {
+        qf_text text = qf_mlir_symbol_name(call->operation, name);
+        while (text.size) {
+            if (count == QF_MAX_RANK || !(dims[count] = qf_dim_parse(context, &text)).id) return false;
+            count++;
+            while (text.size && (*text.data == ',' || *text.data == ' ')) text.data++, text.size--;
+        }
+    }
+    *out = (qf_attribute){.dims = dims, .count = count};
+    return true;
+}
+
 /* An attribute by its kind; what is absent keeps its default. False: another kind of attribute than the op has. */
 static bool read_attribute(qf_mlir_call *call, const qf_attribute_info *info, qf_attribute *out) {
     if (!qf_mlir_has(call, info->name)) return info->default_text != NULL;
@@ -26,6 +49,13 @@ static bool read_attribute(qf_mlir_call *call, const qf_attribute_info *info, qf
         if (!ints || !qf_mlir_ints(call, info->name, ints, QF_MAX_RANK, &count)) return false;
         *out = (qf_attribute){.ints = ints, .count = count};
         return true;
+    case QF_ATTRIBUTE_DIMS: return read_dims(call, info->name, out);
+    case QF_ATTRIBUTE_DIM: {
+        qf_attribute one = {.dims = NULL};
+        if (!read_dims(call, info->name, &one) || one.count != 1) return false;
+        *out = (qf_attribute){.dim = one.dims[0]};
+        return true;
+    }
     default: return false;
     }
 }
@@ -36,7 +66,9 @@ static bool place_operands(qf_mlir_call *call, qf_op op, qf_value *out, uint32_t
     MlirAttribute names = qf_mlir_attribute(call->operation, "operand_names");
     *out_count = info->operand_count;
     if (mlirAttributeIsNull(names)) {
-        if (call->operand_count > info->operand_count) return false;
+        bool many = info->operand_count && info->operands[info->operand_count - 1].kind == QF_OPERAND_MANY;
+        if (call->operand_count > (many ? MAX_OPERANDS : info->operand_count)) return false;
+        *out_count = call->operand_count;
         memcpy(out, call->operands, call->operand_count * sizeof *out);
         return call->operand_count >= info->required_operands;
     }
@@ -55,12 +87,17 @@ static bool place_operands(qf_mlir_call *call, qf_op op, qf_value *out, uint32_t
 }
 
 qf_mlir_outcome qf_mlir_map_qfuse(qf_mlir_call *call) {
-    qf_op op = (qf_op)call->row->argument;
+    qf_op op = qf_op_from_name(qf_text_of(call->name + sizeof "qfuse." - 1));
+    if (op == QF_OP_constant) return qf_mlir_map_constant(call);
+    if (op == QF_OP_none || op == QF_OP_opaque || op == QF_OP_parameter || op == QF_OP_return)
+        return qf_mlir_decline(call, "QFuse has no such op");
     const qf_op_info *info = qf_op_info_of(op);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_value operands[32] = {{0}};
+    qf_value operands[MAX_OPERANDS] = {{0}};
     uint32_t count;
-    if (!call->result_count || call->result_count > info->result_count || !place_operands(call, op, operands, &count))
+    bool several = info->result_count && info->results[info->result_count - 1].kind == QF_RESULT_SEVERAL;
+    if (!call->result_count || (call->result_count > info->result_count && !several) ||
+        !place_operands(call, op, operands, &count))
         return qf_mlir_decline(call, "its operands are not those of the op");
     qf_mlir_defaults(call, op, attributes);
     for (uint32_t i = 0; i < info->attribute_count; i++)

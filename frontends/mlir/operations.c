@@ -137,6 +137,7 @@ static const qf_mlir_row *find_row(const qf_mlir_import_state *import, const cha
         (void)snprintf(alias, sizeof alias, "stablehlo.%.80s", name + 5);
         name = alias;
     }
+    if (strncmp(name, "qfuse.", 6) == 0) name = "qfuse.*";
     uint32_t id = qf_index_find(&import->row_index, qf_hash_bytes(name, strlen(name), 5), same_row, NULL, name);
     return id ? &qf_mlir_rows(&count)[id - 1] : NULL;
 }
