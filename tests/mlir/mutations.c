@@ -8,8 +8,12 @@
 
 #include "ir/graph.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define MUTATIONS 200
+#else
 #define MUTATIONS 500
-#define MOST      4096
+#endif
+#define MOST 4096
 
 static uint32_t state_of_random = 12345;
 
