@@ -186,6 +186,24 @@ static void the_host_may_capture(void **state) {
     assert_int_equal(fake->live, 0);
 }
 
+static void products_go_through_cublaslt(void **state) {
+    (void)state;
+    running r;
+    qf_fake_state *fake = reset();
+    float a[32 * 64] = {0}, b[64 * 16] = {0};
+    qf_tensor left = DEVICE_TENSOR(QF_F32, a, 32, 64), right = DEVICE_TENSOR(QF_F32, b, 64, 16);
+    running_parse(&r, "(%a: f32[32, 64], %b: f32[64, 16]) {\n  %y = matmul %a, %b\n  return %y\n}\n");
+    qf_compile_options options = {.struct_size = sizeof options, .target = "sm_90a"};
+    if (qf_compile(r.graph, &options, &r.plan) != QF_OK) fail_msg("%s", r.check.messages);
+    assert_int_equal(open_executor(&r, NULL), QF_OK);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &left), QF_OK);
+    assert_int_equal(qf_executor_bind_input(r.executor, 1, &right), QF_OK);
+    if (qf_executor_run(r.executor) != QF_OK) fail_msg("%s", r.check.messages);
+    assert_int_equal(fake->launches, 0);
+    running_close(&r);
+    assert_int_equal(fake->live, 0);
+}
+
 /* Every driver call fails once: a status, nothing left behind. */
 static void failing_calls_leave_nothing(void **state) {
     (void)state;
@@ -215,13 +233,14 @@ static void failing_calls_leave_nothing(void **state) {
 
 int main(void) {
     void *library = dlopen(QF_FAKE_DRIVER, RTLD_NOW | RTLD_GLOBAL);
-    void *address = library ? dlsym(library, "qf_fake_reset") : NULL;
+    void *blas = dlopen(QF_FAKE_BLAS, RTLD_NOW | RTLD_GLOBAL); /* found under its soname, before any real one */
+    void *address = library && blas ? dlsym(library, "qf_fake_reset") : NULL;
     if (!address) return 1;
     memcpy(&reset, &address, sizeof reset);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_says_what_it_is),         cmocka_unit_test(another_gpu_is_refused_by_name),
         cmocka_unit_test(older_targets_run_on_newer_cards), cmocka_unit_test(a_plan_runs_and_replays),
         cmocka_unit_test(memory_stays_flat_over_runs),      cmocka_unit_test(the_host_may_capture),
-        cmocka_unit_test(failing_calls_leave_nothing)};
+        cmocka_unit_test(products_go_through_cublaslt),     cmocka_unit_test(failing_calls_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
