@@ -1,6 +1,7 @@
 /* Owns: the program qfuse-mlir: a file of MLIR as QFuse text, or rewritten as MLIR.
  * Does not own: reading modules in memory (frontends/mlir), the child process (child.c).
  * Next: child.c. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,21 +37,42 @@ static bool take(const char *argument, const char *name, const char **out) {
     return true;
 }
 
-static bool take_number(const char *argument, const char *name, unsigned long long *out) {
-    const char *text;
+static bool read_number(const char *text, unsigned long long *out) {
     char *end = NULL;
-    if (!take(argument, name, &text)) return false;
+    errno = 0;
     *out = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end;
+    return *text >= '0' && *text <= '9' && !*end && !errno && *out > 0;
+}
+
+static bool complain(const char *before, const char *argument) {
+    (void)fprintf(stderr, "error: %s'%s'; see qfuse-mlir --help\n", before, argument);
+    return false;
+}
+
+/* What is asked of the rewriting means nothing without it. */
+static bool check_options(const program_options *options) {
+    if (!options->path) {
+        (void)fprintf(stderr, "error: expected a file; see qfuse-mlir --help\n");
+        return false;
+    }
+    if (options->fuse) return true;
+    if (options->passes) return complain("--passes needs --fuse; found --passes=", options->passes);
+    if (options->numerics) return complain("--numerics needs --fuse; found --numerics=", options->numerics);
+    if (options->target) return complain("--target needs --fuse; found --target=", options->target);
+    return true;
 }
 
 static bool read_options(program_options *options, int count, char **arguments) {
     for (int i = 1; i < count; i++) {
-        const char *argument = arguments[i];
+        const char *argument = arguments[i], *number = NULL;
         if (take(argument, "--function", &options->function) || take(argument, "--passes", &options->passes) ||
-            take(argument, "--numerics", &options->numerics) || take(argument, "--target", &options->target) ||
-            take_number(argument, "--max-nodes", &options->max_nodes))
+            take(argument, "--numerics", &options->numerics) || take(argument, "--target", &options->target))
             continue;
+        if (take(argument, "--max-nodes", &number)) {
+            if (!read_number(number, &options->max_nodes))
+                return complain("--max-nodes: expected a whole number above 0, found ", number);
+            continue;
+        }
         if (strcmp(argument, "--fuse") == 0)
             options->fuse = true;
         else if (strcmp(argument, "--remarks") == 0)
@@ -61,13 +83,10 @@ static bool read_options(program_options *options, int count, char **arguments) 
             options->bytecode = true;
         else if ((argument[0] != '-' || !argument[1]) && !options->path)
             options->path = argument;
-        else {
-            (void)fprintf(stderr, "error: unexpected argument '%s'; see qfuse-mlir --help\n", argument);
-            return false;
-        }
+        else
+            return complain("unexpected argument ", argument);
     }
-    if (!options->path) (void)fprintf(stderr, "error: expected a file; see qfuse-mlir --help\n");
-    return options->path != NULL;
+    return check_options(options);
 }
 
 MlirContext program_context(void) {
