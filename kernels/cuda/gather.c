@@ -143,7 +143,7 @@ static qf_status describe_tuples(const qf_kernel_step *step, int64_t batch, qf_t
 qf_status qf_cuda_build_gather_nd(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     if (qf_cuda_is_packed(step)) return qf_cuda_build_unpacked(recorder, step, qf_cuda_build_gather_nd);
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
-    qf_tuples_params made;
+    qf_tuples_params made = {0};
     qf_status status = describe_tuples(step, step->call.attributes[QF_ATTR(gather_nd, batch_dims)].integer, &made);
     if (status) return status;
     QF_CUDA_EXPECT(step, qf_cuda_count(y) == made.count * made.inner, "a slice of x for each tuple");
@@ -157,7 +157,7 @@ qf_status qf_cuda_build_gather_nd(qf_cuda_recorder *recorder, const qf_kernel_st
 qf_status qf_cuda_build_scatter_nd(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     if (qf_cuda_is_packed(step)) return qf_cuda_build_unpacked(recorder, step, qf_cuda_build_scatter_nd);
     const qf_view *updates = &step->call.operands[2], *y = &step->call.results[0];
-    qf_tuples_params made;
+    qf_tuples_params made = {0};
     qf_status status = describe_tuples(step, 0, &made);
     if (status) return status;
     QF_CUDA_EXPECT(step, qf_cuda_count(updates) == made.count * made.inner, "a slice of updates for each tuple");

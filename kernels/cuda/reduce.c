@@ -165,7 +165,7 @@ static qf_status add_lines(qf_cuda_recorder *recorder, const char *kernel, const
 
 qf_status qf_cuda_build_arg_max(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *y = &step->call.results[0];
-    qf_lines_params made;
+    qf_lines_params made = {0};
     qf_status status = describe_lines(step, step->call.attributes[QF_ATTR(arg_max, axis)].integer, y, &made);
     if (status) return status;
     QF_CUDA_EXPECT(step, qf_cuda_count(y) == made.count && (made.size > 0 || made.count == 0), "a non-empty axis");
@@ -177,7 +177,7 @@ qf_status qf_cuda_build_arg_max(qf_cuda_recorder *recorder, const qf_kernel_step
 }
 
 qf_status qf_cuda_build_cumulative_sum(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
-    qf_lines_params made;
+    qf_lines_params made = {0};
     qf_view y;
     qf_cuda_start_rounded(recorder, &step->call.results[0], &y);
     qf_status status = describe_lines(step, step->call.attributes[QF_ATTR(cumulative_sum, axis)].integer, &y, &made);
