@@ -5,7 +5,7 @@
 #define QF_KERNELS_CPU_CPU_H
 
 #include "base/convert.h"
-#include "kernels/kernel.h"
+#include "kernels/view.h"
 
 /* Prototypes of every kernel that ops.def names. */
 /* clang-format off */
@@ -26,28 +26,6 @@ static inline const qf_view *qf_cpu_operand(const qf_kernel_call *call, uint32_t
 static inline qf_view *qf_cpu_result(const qf_kernel_call *call, uint32_t index) {
     return index < call->result_count && call->results[index].data ? &call->results[index] : NULL;
 }
-/* Product of dims[first] .. dims[last - 1]. */
-static inline int64_t qf_view_extent(const qf_view *view, uint32_t first, uint32_t last) {
-    int64_t count = 1;
-    for (uint32_t i = first; i < last; i++) count *= view->dims[i];
-    return count;
-}
-static inline int64_t qf_view_count(const qf_view *view) {
-    return qf_view_extent(view, 0, view->rank);
-}
-static inline size_t qf_view_bytes(const qf_view *view) {
-    return (size_t)qf_dtype_bytes(view->dtype, (uint64_t)qf_view_count(view));
-}
-/* Row-major strides in elements. */
-void qf_view_strides(const qf_view *view, int64_t *out_strides);
-
-/* The arithmetic in which a dtype's elements are computed. */
-typedef enum qf_domain { QF_DOMAIN_F32, QF_DOMAIN_F64, QF_DOMAIN_I64 } qf_domain;
-static inline qf_domain qf_domain_of(qf_dtype dtype) {
-    if (dtype == QF_F64) return QF_DOMAIN_F64;
-    return qf_dtype_is_float(dtype) ? QF_DOMAIN_F32 : QF_DOMAIN_I64;
-}
-
 /* --- faults --- */
 qf_status qf_cpu_fail(const qf_kernel_call *call, qf_status status, const char *format, ...) QF_PRINTF(3, 4);
 /* INVALID_ARGUMENT when a shape is not what the op's shape rule gives. */

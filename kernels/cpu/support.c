@@ -19,14 +19,6 @@ qf_status qf_cpu_fail(const qf_kernel_call *call, qf_status status, const char *
     return status;
 }
 
-void qf_view_strides(const qf_view *view, int64_t *out_strides) {
-    int64_t stride = 1;
-    for (uint32_t i = view->rank; i-- > 0;) {
-        out_strides[i] = stride;
-        stride *= view->dims[i];
-    }
-}
-
 /* --- threads --- */
 
 typedef struct piece {

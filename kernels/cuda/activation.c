@@ -36,10 +36,10 @@ static qf_status add_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step
     params->x = x->data;
     params->x_dtype = x->dtype;
     params->y = step->call.results[0].data;
-    params->rows = qf_cuda_extent(x, 0, (uint32_t)axis);
-    params->size = qf_cuda_extent(x, (uint32_t)axis, x->rank);
+    params->rows = qf_view_extent(x, 0, (uint32_t)axis);
+    params->size = qf_view_extent(x, (uint32_t)axis, x->rank);
     params->epsilon = (float)epsilon;
-    if (weight && qf_cuda_count(weight) != params->size)
+    if (weight && qf_view_count(weight) != params->size)
         return qf_cuda_refuse(step, "%s: expected a weight with the normalised shape", qf_op_name(step->call.op));
     params->weight = weight ? weight->data : NULL;
     params->weight_dtype = weight ? weight->dtype : QF_DTYPE_NONE;
@@ -91,7 +91,7 @@ qf_status qf_cuda_build_silu_mul(qf_cuda_recorder *recorder, const qf_kernel_ste
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
     qf_silu_params params = {.x = x->data,
                              .y = y->data,
-                             .count = qf_cuda_count(y),
+                             .count = qf_view_count(y),
                              .size = y->dims[y->rank - 1],
                              .x_dtype = x->dtype,
                              .output = qf_cuda_output_of(step, y, qf_cuda_operand(step, QF_IN(silu_mul, out_scale)),

@@ -4,6 +4,7 @@
 #include "kernels/cuda/attention.h"
 
 #include "kernels/cuda/attention_builders.h"
+#include "kernels/view.h"
 
 _Static_assert(sizeof(qf_cuda_attention_params) <= 4096, "a parameter block of at most 4 KiB");
 
@@ -81,9 +82,7 @@ static qf_cuda_attention_steps steps_of(qf_attention_steps steps) {
 
 static qf_cuda_attention_scale scale_of(const qf_view *view) {
     if (!view) return (qf_cuda_attention_scale){NULL, QF_F32, 0};
-    int64_t count = 1;
-    for (uint32_t i = 0; i < view->rank; i++) count *= view->dims[i];
-    return (qf_cuda_attention_scale){view->data, (int32_t)view->dtype, count > 1};
+    return (qf_cuda_attention_scale){view->data, (int32_t)view->dtype, qf_view_count(view) > 1};
 }
 
 static const void *data_of(const qf_view *view) {

@@ -30,7 +30,7 @@ static qf_cache_stream cache_stream(const qf_view *rows, const qf_view *cache, c
     int64_t page = cache->dims[layout == QF_VALUE_nhd ? 1 : 2], heads = rows->dims[1], head_dim = rows->dims[2];
     stream.is_cache = true;
     stream.is_copy = !quantises && rotary_dim == 0;
-    stream.scale_stride = stream.scale && qf_cuda_count(scale) > 1;
+    stream.scale_stride = stream.scale && qf_view_count(scale) > 1;
     stream.page_stride = page * heads * head_dim;
     stream.token_stride = layout == QF_VALUE_nhd ? heads * head_dim : head_dim;
     stream.head_stride = layout == QF_VALUE_nhd ? head_dim : page * head_dim;
@@ -123,7 +123,7 @@ static void set_slots(qf_cache_params *params, const qf_view *slots, const qf_vi
 
 /* A result beside its operand begins as a copy of it. */
 static qf_status copy_cache(qf_cuda_recorder *recorder, const qf_view *before, const qf_view *after) {
-    size_t size = (size_t)qf_dtype_bytes(before->dtype, (uint64_t)qf_cuda_count(before));
+    size_t size = (size_t)qf_dtype_bytes(before->dtype, (uint64_t)qf_view_count(before));
     return qf_cuda_add_copy(recorder, after->data, before->data, size);
 }
 
@@ -179,7 +179,7 @@ qf_status qf_cuda_build_rope(qf_cuda_recorder *recorder, const qf_kernel_step *s
     int64_t rotary_dim = step->call.attributes[QF_ATTR(rope, rotary_dim)].integer;
     qf_status status = expect_heads(step, x);
     if (status) return status;
-    qf_cache_params params = {.stream_count = 1, .rows = qf_cuda_extent(x, 0, x->rank - 2)};
+    qf_cache_params params = {.stream_count = 1, .rows = qf_view_extent(x, 0, x->rank - 2)};
     set_rotation(&params, cos_sin, positions, step->call.attributes[QF_ATTR(rope, interleaved)].integer != 0);
     set_token_axes(&params, x, positions ? positions : cos_sin, positions ? positions->rank : cos_sin->rank - 1);
     params.streams[0] = dense_stream(x, &step->call.results[0], NULL, rotary_dim ? rotary_dim : x->dims[x->rank - 1]);

@@ -29,7 +29,7 @@ static void *data_of(const qf_view *view) {
 }
 
 static int64_t count_of(const qf_view *view) {
-    return view ? qf_cuda_count(view) : 0;
+    return view ? qf_view_count(view) : 0;
 }
 
 /* --- parameters of our own kernels --- */
@@ -210,7 +210,7 @@ static bool turns(const qf_product *product) {
 
 static qf_status add_end(qf_cuda_recorder *recorder, const qf_gemm *gemm, const ending *left,
                          const qf_cuda_output *output, const float *values) {
-    int64_t count = qf_cuda_count(gemm->y), columns = qf_product_extent(&gemm->n);
+    int64_t count = qf_view_count(gemm->y), columns = qf_product_extent(&gemm->n);
     bool by_row = left->a_scale || left->b_scale || left->bias; /* then y is [rows, columns], dense */
     qf_contract_end_params *params;
     qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "contract", "qf_contract_end", sizeof *params);
@@ -289,7 +289,7 @@ static bool add_blas(qf_cuda_recorder *recorder, const qf_gemm *gemm, const qf_c
     if (!left.a_scale) matmul->a_scale = data_of(gemm->a_scale);
     if (!left.b_scale) matmul->b_scale = data_of(gemm->b_scale);
     if (!left.bias) matmul->bias = data_of(gemm->bias);
-    if (is_left(&left)) matmul->d = qf_cuda_scratch(recorder, (size_t)qf_cuda_count(gemm->y) * sizeof(float));
+    if (is_left(&left)) matmul->d = qf_cuda_scratch(recorder, (size_t)qf_view_count(gemm->y) * sizeof(float));
     const float *values = matmul->d;
     *out_status = add_products(recorder, &product);
     if (!*out_status && is_left(&left)) *out_status = add_end(recorder, gemm, &left, output, values);
@@ -303,7 +303,7 @@ static qf_status build(qf_cuda_recorder *recorder, const qf_kernel_step *step, c
     qf_gemm gemm;
     qf_status status = qf_gemm_describe(&step->call, &gemm);
     if (status) return status;
-    if (qf_cuda_count(gemm.y) == 0) return QF_OK;
+    if (qf_view_count(gemm.y) == 0) return QF_OK;
     qf_cuda_output output = qf_cuda_output_of(step, gemm.y, out_scale, out_mode, UINT32_MAX, UINT32_MAX);
     qf_product_simplify(&gemm);
     bool empty = qf_product_extent(&gemm.k) == 0;

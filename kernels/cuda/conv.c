@@ -26,8 +26,8 @@ static qf_status check(const qf_kernel_step *step) {
                    groups > 0 && x->dims[1] == groups * weight->dims[1] && weight->dims[0] % groups == 0 &&
                        y->dims[0] == x->dims[0] && y->dims[1] == weight->dims[0],
                    "channels that divide into groups");
-    QF_CUDA_EXPECT(step, !bias || qf_cuda_count(bias) == weight->dims[0], "one bias a result channel");
-    if (qf_cuda_domain_of(x->dtype) != QF_CUDA_F32 || qf_cuda_domain_of(weight->dtype) != QF_CUDA_F32)
+    QF_CUDA_EXPECT(step, !bias || qf_view_count(bias) == weight->dims[0], "one bias a result channel");
+    if (qf_domain_of(x->dtype) != QF_DOMAIN_F32 || qf_domain_of(weight->dtype) != QF_DOMAIN_F32)
         return qf_cuda_refuse(step, "conv of f64 or integers");
     return QF_OK;
 }
@@ -54,13 +54,13 @@ static void describe(const qf_kernel_step *step, qf_conv_params *params) {
     params->groups = attributes[QF_ATTR(conv, groups)].integer;
     params->rows = weight->dims[0] / params->groups;
     params->channels = x->dims[1];
-    params->area = qf_cuda_extent(x, 2, x->rank);
-    params->area_of_y = qf_cuda_extent(y, 2, y->rank);
+    params->area = qf_view_extent(x, 2, x->rank);
+    params->area_of_y = qf_view_extent(y, 2, y->rank);
 }
 
 qf_status qf_cuda_build_conv(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     qf_status status = check(step);
-    if (status || qf_cuda_count(&step->call.results[0]) == 0) return status;
+    if (status || qf_view_count(&step->call.results[0]) == 0) return status;
     const qf_view *x = &step->call.operands[0], *weight = &step->call.operands[1];
     const qf_view *bias = qf_cuda_operand(step, QF_IN(conv, bias));
     qf_view y;

@@ -24,7 +24,7 @@ static qf_status add_literal(qf_cuda_recorder *recorder, const qf_view *y, const
 }
 
 static qf_status add_integers(qf_cuda_recorder *recorder, const qf_view *y, const int64_t *integers, int64_t count) {
-    size_t size = qf_cuda_bytes(y);
+    size_t size = qf_view_bytes(y);
     unsigned char *bytes = qf_arena_allocate(recorder->arena, size ? size : 1);
     if (!bytes) return QF_ERROR_OUT_OF_MEMORY;
     qf_store_array_i64(y->dtype, bytes, 0, count, integers);
@@ -34,7 +34,7 @@ static qf_status add_integers(qf_cuda_recorder *recorder, const qf_view *y, cons
 qf_status qf_cuda_build_constant(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *y = &step->call.results[0];
     const qf_kernel_attribute *value = &step->call.attributes[QF_ATTR(constant, value)];
-    QF_CUDA_EXPECT(step, value->count == qf_cuda_bytes(y), "as many literal bytes as the result has");
+    QF_CUDA_EXPECT(step, value->count == qf_view_bytes(y), "as many literal bytes as the result has");
     return add_literal(recorder, y, value->bytes, (size_t)value->count);
 }
 
@@ -47,7 +47,7 @@ qf_status qf_cuda_build_parameter(qf_cuda_recorder *recorder, const qf_kernel_st
 qf_status qf_cuda_build_symbolic(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *y = &step->call.results[0];
     const qf_kernel_attribute *values = &step->call.attributes[QF_ATTR(symbolic, values)];
-    QF_CUDA_EXPECT(step, (int64_t)values->count == qf_cuda_count(y), "one dim an element");
+    QF_CUDA_EXPECT(step, (int64_t)values->count == qf_view_count(y), "one dim an element");
     return add_integers(recorder, y, values->ints, (int64_t)values->count);
 }
 
@@ -62,13 +62,13 @@ qf_status qf_cuda_build_shape_of(qf_cuda_recorder *recorder, const qf_kernel_ste
     int64_t first = bound(step->call.attributes[QF_ATTR(shape_of, start)].integer, x->rank);
     int64_t last = bound(step->call.attributes[QF_ATTR(shape_of, end)].integer, x->rank);
     int64_t count = last > first ? last - first : 0;
-    QF_CUDA_EXPECT(step, count == qf_cuda_count(y), "one element a selected dim");
+    QF_CUDA_EXPECT(step, count == qf_view_count(y), "one element a selected dim");
     return add_integers(recorder, y, x->dims + first, count);
 }
 
 qf_status qf_cuda_build_iota(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *y = &step->call.results[0];
-    int64_t axis = step->call.attributes[QF_ATTR(iota, axis)].integer, count = qf_cuda_count(y);
+    int64_t axis = step->call.attributes[QF_ATTR(iota, axis)].integer, count = qf_view_count(y);
     QF_CUDA_EXPECT(step, axis >= 0 && (axis < y->rank || y->rank == 0), "an axis of the result");
     if (count == 0) return QF_OK;
     qf_cuda_launch *launch =
@@ -79,7 +79,7 @@ qf_status qf_cuda_build_iota(qf_cuda_recorder *recorder, const qf_kernel_step *s
     params->dtype = y->dtype;
     params->aligned = params->to % (qf_dtype_bits(y->dtype) / 2 < 16 ? qf_dtype_bits(y->dtype) / 2 : 16) == 0;
     params->count = count;
-    params->inner = y->rank ? qf_cuda_extent(y, (uint32_t)axis + 1, y->rank) : 1;
+    params->inner = y->rank ? qf_view_extent(y, (uint32_t)axis + 1, y->rank) : 1;
     params->size = y->rank ? y->dims[axis] : 1;
     params->start = step->call.attributes[QF_ATTR(iota, start)].integer;
     params->step = step->call.attributes[QF_ATTR(iota, step)].integer;
@@ -88,8 +88,8 @@ qf_status qf_cuda_build_iota(qf_cuda_recorder *recorder, const qf_kernel_step *s
 
 qf_status qf_cuda_build_full(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *value = &step->call.operands[0], *y = &step->call.results[0];
-    QF_CUDA_EXPECT(step, qf_cuda_count(value) == 1, "a scalar value");
-    size_t size = qf_cuda_bytes(y);
+    QF_CUDA_EXPECT(step, qf_view_count(value) == 1, "a scalar value");
+    size_t size = qf_view_bytes(y);
     if (size == 0) return QF_OK;
     uint32_t unit = 16, bits = qf_dtype_bits(y->dtype);
     while (unit > 1 && unit * 8 > bits && (size % unit || qf_cuda_address(y) % unit)) unit /= 2;

@@ -76,12 +76,12 @@ static qf_dtype computing(const qf_kernel_call *call) {
 }
 
 static bool is_exact_in_f32(qf_dtype dtype) {
-    return qf_cuda_domain_of(dtype) == QF_CUDA_F32 || dtype == QF_I1;
+    return qf_domain_of(dtype) == QF_DOMAIN_F32 || dtype == QF_I1;
 }
 
 /* Whether f32 registers give the CPU's bits for a conversion. An integer result can be stored then, not used on. */
 static bool converts_through_f32(qf_dtype from, qf_dtype to) {
-    if (qf_cuda_domain_of(from) == QF_CUDA_F32 || from == QF_I1) return true;
+    if (qf_domain_of(from) == QF_DOMAIN_F32 || from == QF_I1) return true;
     if (from == QF_I8 || from == QF_U8) return is_exact_in_f32(to);
     return (from == QF_I32 || from == QF_I64) && to == QF_F32;
 }
@@ -143,7 +143,7 @@ static void collect(const qf_kernel_step *steps, uint32_t remaining, qf_cuda_cha
     for (uint32_t i = 0; i < remaining; i++) {
         const qf_kernel_step *step = &steps[i];
         if (class_of(step->call.op) == NOT_ELEMENTWISE || check_step(step) != QF_OK) break;
-        if (is_wide(&step->call) != chain->wide || qf_cuda_count(&step->call.results[0]) != chain->elements) break;
+        if (is_wide(&step->call) != chain->wide || qf_view_count(&step->call.results[0]) != chain->elements) break;
         if (!qf_cuda_chain_extend(chain, step)) break;
     }
     /* Why a later step did not join is no fault of this one. */
@@ -174,11 +174,11 @@ qf_status qf_cuda_build_elementwise(qf_cuda_recorder *recorder, const qf_kernel_
     qf_status status = check_step(step);
     if (status) return status;
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
-    qf_cuda_chain chain = {.wide = is_wide(&step->call), .elements = qf_cuda_count(y), .first_step = recorder->index};
+    qf_cuda_chain chain = {.wide = is_wide(&step->call), .elements = qf_view_count(y), .first_step = recorder->index};
     if (chain.elements == 0) return QF_OK;
     /* Codes of NaN, too, stay what they are. */
     if (step->call.op == QF_OP_cast && x->dtype == y->dtype)
-        return qf_cuda_add_copy(recorder, y->data, x->data, qf_cuda_bytes(y));
+        return qf_cuda_add_copy(recorder, y->data, x->data, qf_view_bytes(y));
     qf_elementwise_params params;
     uint32_t slots = 0;
     collect(step, recorder->remaining ? recorder->remaining : 1, &chain);

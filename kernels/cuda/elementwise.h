@@ -46,7 +46,7 @@ typedef struct qf_elementwise_loop {
 
 typedef struct qf_elementwise_code {
     uint8_t op;
-    uint8_t domain;        /* of the operands: qf_cuda_domain */
+    uint8_t domain;        /* of the operands: qf_domain */
     uint8_t dtype;         /* the result is rounded to it; none: it needs no rounding */
     uint8_t mode;          /* the attribute of gelu and mod */
     uint8_t saturate;      /* of rounding and storing */

@@ -9,13 +9,13 @@
 
 static bool overlaps(const qf_view *a, const qf_view *b) {
     uint64_t left = qf_cuda_address(a), right = qf_cuda_address(b);
-    return left < right + qf_cuda_bytes(b) && right < left + qf_cuda_bytes(a);
+    return left < right + qf_view_bytes(b) && right < left + qf_view_bytes(a);
 }
 
 /* Both tensors hold the chain's elements, one beside the other in the same bytes. */
 static bool coincide(const qf_cuda_chain *chain, const qf_view *a, const qf_view *b) {
     return a->data == b->data && qf_dtype_bits(a->dtype) == qf_dtype_bits(b->dtype) &&
-           qf_cuda_count(a) == chain->elements && qf_cuda_count(b) == chain->elements;
+           qf_view_count(a) == chain->elements && qf_view_count(b) == chain->elements;
 }
 
 static const qf_view *result_of(const qf_cuda_link *link) {
@@ -104,7 +104,7 @@ static uint8_t add_tensor(writer *w, const qf_view *view, const qf_view *shape) 
     int64_t strides[QF_MAX_RANK], from[QF_MAX_RANK] = {0};
     qf_cuda_loops loops;
     uint32_t missing = shape->rank - view->rank;
-    qf_cuda_strides(view, strides);
+    qf_view_strides(view, strides);
     for (uint32_t i = 0; i < view->rank; i++) from[missing + i] = view->dims[i] == 1 ? 0 : strides[i];
     qf_cuda_loops_make(&loops, shape->rank, shape->dims, from, from);
     uint8_t kind = kind_of(view, &loops);
@@ -212,7 +212,7 @@ static qf_elementwise_code *add_code(writer *w, qf_op op, const qf_cuda_link *li
     qf_dtype computing = call->op == QF_OP_where ? call->results[0].dtype : call->operands[0].dtype;
     qf_elementwise_code *code = &w->params->codes[w->params->code_count++];
     *code = (qf_elementwise_code){.op = (uint8_t)op,
-                                  .domain = (uint8_t)qf_cuda_domain_of(computing),
+                                  .domain = (uint8_t)qf_domain_of(computing),
                                   .dtype = (uint8_t)dtype,
                                   .saturate = 1,
                                   .first = first,
@@ -250,7 +250,7 @@ static qf_elementwise_code *write_codes(writer *w, uint32_t link, qf_dtype dtype
         /* The attribute concerns 8-bit floats; integers saturate in any case. */
         code->saturate = call->attributes[QF_ATTR(cast, saturate)].integer != 0 ||
                          !qf_dtype_is_float8(call->results[0].dtype) ||
-                         qf_cuda_domain_of(call->operands[0].dtype) == QF_CUDA_I64;
+                         qf_domain_of(call->operands[0].dtype) == QF_DOMAIN_I64;
         return code;
     default:
         code = add_code(w, call->op, now, dtype, source(w, link, 0),

@@ -10,7 +10,7 @@ using namespace qfuse;
 
 namespace {
 
-enum { F32, F64, I64 }; // qf_cuda_domain
+enum { F32, F64, I64 }; // qf_domain
 
 // A value in 64 bits: an f32 in the low half, an f64, or an integer.
 __device__ __forceinline__ uint64_t value_from_code(uint32_t dtype, uint64_t code) {

@@ -34,10 +34,10 @@ qf_status qf_cuda_build_gather(qf_cuda_recorder *recorder, const qf_kernel_step 
     const qf_view *x = &step->call.operands[0], *indices = &step->call.operands[1], *y = &step->call.results[0];
     int64_t axis = step->call.attributes[QF_ATTR(gather, axis)].integer;
     QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank, "an axis of x");
-    int64_t outer = qf_cuda_extent(x, 0, (uint32_t)axis), inner = qf_cuda_extent(x, (uint32_t)axis + 1, x->rank);
-    int64_t count = qf_cuda_count(indices), none[3] = {0};
-    QF_CUDA_EXPECT(step, qf_cuda_count(y) == outer * count * inner, "the shape of x with axis replaced by indices'");
-    if (qf_cuda_count(y) == 0) return QF_OK;
+    int64_t outer = qf_view_extent(x, 0, (uint32_t)axis), inner = qf_view_extent(x, (uint32_t)axis + 1, x->rank);
+    int64_t count = qf_view_count(indices), none[3] = {0};
+    QF_CUDA_EXPECT(step, qf_view_count(y) == outer * count * inner, "the shape of x with axis replaced by indices'");
+    if (qf_view_count(y) == 0) return QF_OK;
     qf_gather_params made = {.x = qf_cuda_address(x),
                              .indices = qf_cuda_address(indices),
                              .y = qf_cuda_address(y),
@@ -62,8 +62,8 @@ static bool is_elementwise_index(const qf_view *x, const qf_view *indices, int64
 static void describe_elements(const qf_view *addressed, const qf_view *indices, int64_t axis,
                               qf_elements_params *params) {
     int64_t strides[QF_MAX_RANK], from[QF_MAX_RANK], to[QF_MAX_RANK];
-    qf_cuda_strides(addressed, strides);
-    qf_cuda_strides(indices, to);
+    qf_view_strides(addressed, strides);
+    qf_view_strides(indices, to);
     for (uint32_t i = 0; i < addressed->rank; i++) from[i] = i == axis ? 0 : strides[i];
     qf_cuda_loops_make(&params->loops, indices->rank, indices->dims, from, to);
     params->indices = qf_cuda_address(indices);
@@ -78,8 +78,8 @@ static void describe_elements(const qf_view *addressed, const qf_view *indices, 
 qf_status qf_cuda_build_gather_elements(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     if (qf_cuda_is_packed(step)) return qf_cuda_build_unpacked(recorder, step, qf_cuda_build_gather_elements);
     const qf_view *x = &step->call.operands[0], *indices = &step->call.operands[1], *y = &step->call.results[0];
-    int64_t axis = step->call.attributes[QF_ATTR(gather_elements, axis)].integer, count = qf_cuda_count(indices);
-    QF_CUDA_EXPECT(step, is_elementwise_index(x, indices, axis) && qf_cuda_count(y) == count,
+    int64_t axis = step->call.attributes[QF_ATTR(gather_elements, axis)].integer, count = qf_view_count(indices);
+    QF_CUDA_EXPECT(step, is_elementwise_index(x, indices, axis) && qf_view_count(y) == count,
                    "indices of x's rank, within x but for axis");
     if (count == 0) return QF_OK;
     qf_elements_params made = {.x = qf_cuda_address(x), .y = qf_cuda_address(y)};
@@ -90,8 +90,8 @@ qf_status qf_cuda_build_gather_elements(qf_cuda_recorder *recorder, const qf_ker
 /* The result starts as x; both may be one buffer. */
 static qf_status start_scatter(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
-    QF_CUDA_EXPECT(step, qf_cuda_bytes(x) == qf_cuda_bytes(y), "a result of x's shape");
-    return qf_cuda_add_copy(recorder, y->data, x->data, qf_cuda_bytes(x));
+    QF_CUDA_EXPECT(step, qf_view_bytes(x) == qf_view_bytes(y), "a result of x's shape");
+    return qf_cuda_add_copy(recorder, y->data, x->data, qf_view_bytes(x));
 }
 
 static qf_status check_update_count(const qf_kernel_step *step, int64_t count) {
@@ -104,8 +104,8 @@ qf_status qf_cuda_build_scatter_elements(qf_cuda_recorder *recorder, const qf_ke
     if (qf_cuda_is_packed(step)) return qf_cuda_build_unpacked(recorder, step, qf_cuda_build_scatter_elements);
     const qf_view *x = &step->call.operands[0], *indices = &step->call.operands[1], *updates = &step->call.operands[2],
                   *y = &step->call.results[0];
-    int64_t axis = step->call.attributes[QF_ATTR(scatter_elements, axis)].integer, count = qf_cuda_count(indices);
-    QF_CUDA_EXPECT(step, is_elementwise_index(x, indices, axis) && qf_cuda_count(updates) == count,
+    int64_t axis = step->call.attributes[QF_ATTR(scatter_elements, axis)].integer, count = qf_view_count(indices);
+    QF_CUDA_EXPECT(step, is_elementwise_index(x, indices, axis) && qf_view_count(updates) == count,
                    "indices of x's rank, within x but for axis, and as many updates");
     qf_status status = start_scatter(recorder, step);
     if (status || count == 0) return status;
@@ -113,7 +113,7 @@ qf_status qf_cuda_build_scatter_elements(qf_cuda_recorder *recorder, const qf_ke
     describe_elements(x, indices, axis, &made);
     if (made.axis_count <= FEW_UPDATES) return add(recorder, "qf_scatter_elements", &made, sizeof made, count);
     status = check_update_count(step, count);
-    made.owners = (uint64_t)(uintptr_t)qf_cuda_scratch(recorder, (size_t)qf_cuda_count(x) * sizeof(int32_t));
+    made.owners = (uint64_t)(uintptr_t)qf_cuda_scratch(recorder, (size_t)qf_view_count(x) * sizeof(int32_t));
     for (made.phase = QF_SCATTER_CLEAR; made.phase <= QF_SCATTER_WRITE && !status; made.phase++)
         status = add(recorder, "qf_scatter_elements", &made, sizeof made, count);
     return status;
@@ -132,10 +132,10 @@ static qf_status describe_tuples(const qf_kernel_step *step, int64_t batch, qf_t
     *out = (qf_tuples_params){.indices = qf_cuda_address(indices),
                               .index_dtype = indices->dtype,
                               .depth = (uint32_t)depth,
-                              .count = qf_cuda_extent(indices, 0, indices->rank - 1),
-                              .per_batch = qf_cuda_extent(indices, first, indices->rank - 1),
-                              .slices = qf_cuda_extent(x, first, last),
-                              .inner = qf_cuda_extent(x, last, x->rank)};
+                              .count = qf_view_extent(indices, 0, indices->rank - 1),
+                              .per_batch = qf_view_extent(indices, first, indices->rank - 1),
+                              .slices = qf_view_extent(x, first, last),
+                              .inner = qf_view_extent(x, last, x->rank)};
     for (uint32_t k = first; k < last; k++) out->dims[k - first] = x->dims[k];
     return QF_OK;
 }
@@ -146,8 +146,8 @@ qf_status qf_cuda_build_gather_nd(qf_cuda_recorder *recorder, const qf_kernel_st
     qf_tuples_params made = {0};
     qf_status status = describe_tuples(step, step->call.attributes[QF_ATTR(gather_nd, batch_dims)].integer, &made);
     if (status) return status;
-    QF_CUDA_EXPECT(step, qf_cuda_count(y) == made.count * made.inner, "a slice of x for each tuple");
-    if (qf_cuda_count(y) == 0) return QF_OK;
+    QF_CUDA_EXPECT(step, qf_view_count(y) == made.count * made.inner, "a slice of x for each tuple");
+    if (qf_view_count(y) == 0) return QF_OK;
     made.x = qf_cuda_address(x);
     made.y = qf_cuda_address(y);
     made.unit_bytes = unit_of(x->dtype, &made.inner, made.x | made.y);
@@ -160,9 +160,9 @@ qf_status qf_cuda_build_scatter_nd(qf_cuda_recorder *recorder, const qf_kernel_s
     qf_tuples_params made = {0};
     qf_status status = describe_tuples(step, 0, &made);
     if (status) return status;
-    QF_CUDA_EXPECT(step, qf_cuda_count(updates) == made.count * made.inner, "a slice of updates for each tuple");
+    QF_CUDA_EXPECT(step, qf_view_count(updates) == made.count * made.inner, "a slice of updates for each tuple");
     status = start_scatter(recorder, step);
-    if (status || qf_cuda_count(updates) == 0) return status;
+    if (status || qf_view_count(updates) == 0) return status;
     made.x = qf_cuda_address(updates);
     made.y = qf_cuda_address(y);
     made.unit_bytes = unit_of(updates->dtype, &made.inner, made.x | made.y);
@@ -181,11 +181,11 @@ qf_status qf_cuda_build_one_hot(qf_cuda_recorder *recorder, const qf_kernel_step
     int64_t depth = step->call.attributes[QF_ATTR(one_hot, depth)].integer;
     int64_t axis = step->call.attributes[QF_ATTR(one_hot, axis)].integer, none[3] = {0};
     if (axis < 0) axis += indices->rank + 1;
-    QF_CUDA_EXPECT(step, axis >= 0 && axis <= indices->rank && qf_cuda_count(values) == 2,
+    QF_CUDA_EXPECT(step, axis >= 0 && axis <= indices->rank && qf_view_count(values) == 2,
                    "an axis of y and two values");
-    int64_t inner = qf_cuda_extent(indices, (uint32_t)axis, indices->rank), count = qf_cuda_count(indices);
-    QF_CUDA_EXPECT(step, depth >= 0 && qf_cuda_count(y) == count * depth, "a new axis of size depth");
-    if (qf_cuda_count(y) == 0) return QF_OK;
+    int64_t inner = qf_view_extent(indices, (uint32_t)axis, indices->rank), count = qf_view_count(indices);
+    QF_CUDA_EXPECT(step, depth >= 0 && qf_view_count(y) == count * depth, "a new axis of size depth");
+    if (qf_view_count(y) == 0) return QF_OK;
     qf_one_hot_params made = {.indices = qf_cuda_address(indices),
                               .values = qf_cuda_address(values),
                               .y = qf_cuda_address(y),

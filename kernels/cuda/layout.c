@@ -101,8 +101,8 @@ qf_status qf_cuda_build_permute(qf_cuda_recorder *recorder, const qf_kernel_step
     const qf_kernel_attribute *order = &step->call.attributes[QF_ATTR(permute, order)];
     int64_t x_strides[QF_MAX_RANK], y_strides[QF_MAX_RANK], from[QF_MAX_RANK];
     QF_CUDA_EXPECT(step, order->count == x->rank && y->rank == x->rank, "one entry of order an axis");
-    qf_cuda_strides(x, x_strides);
-    qf_cuda_strides(y, y_strides);
+    qf_view_strides(x, x_strides);
+    qf_view_strides(y, y_strides);
     for (uint32_t i = 0; i < y->rank; i++) {
         int64_t axis = order->ints[i];
         QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank && y->dims[i] == x->dims[axis], "a permuted result shape");
@@ -116,8 +116,8 @@ qf_status qf_cuda_build_expand(qf_cuda_recorder *recorder, const qf_kernel_step 
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
     int64_t x_strides[QF_MAX_RANK], y_strides[QF_MAX_RANK], from[QF_MAX_RANK];
     QF_CUDA_EXPECT(step, x->rank <= y->rank, "a result of at least the operand's rank");
-    qf_cuda_strides(x, x_strides);
-    qf_cuda_strides(y, y_strides);
+    qf_view_strides(x, x_strides);
+    qf_view_strides(y, y_strides);
     for (uint32_t i = 0; i < y->rank; i++) {
         uint32_t missing = y->rank - x->rank;
         int64_t size = i < missing ? 1 : x->dims[i - missing];
@@ -135,9 +135,9 @@ qf_status qf_cuda_build_slice(qf_cuda_recorder *recorder, const qf_kernel_step *
     int64_t x_strides[QF_MAX_RANK], y_strides[QF_MAX_RANK], offset = 0;
     QF_CUDA_EXPECT(step, starts->count == x->rank && steps->count == x->rank && y->rank == x->rank,
                    "one start and one step an axis");
-    if (qf_cuda_count(y) == 0) return QF_OK;
-    qf_cuda_strides(x, x_strides);
-    qf_cuda_strides(y, y_strides);
+    if (qf_view_count(y) == 0) return QF_OK;
+    qf_view_strides(x, x_strides);
+    qf_view_strides(y, y_strides);
     for (uint32_t i = 0; i < x->rank; i++) {
         int64_t start = starts->ints[i], stride = steps->ints[i], size = x->dims[i], reach;
         QF_CUDA_EXPECT(step,
@@ -164,12 +164,12 @@ qf_status qf_cuda_build_concat(qf_cuda_recorder *recorder, const qf_kernel_step 
     const qf_view *y = &step->call.results[0];
     int64_t axis = step->call.attributes[QF_ATTR(concat, axis)].integer, at = 0;
     int64_t y_strides[QF_MAX_RANK], strides[QF_MAX_RANK];
-    qf_cuda_strides(y, y_strides);
+    qf_view_strides(y, y_strides);
     for (uint32_t i = 0; i < step->call.operand_count; i++) {
         const qf_view *part = &step->call.operands[i];
         QF_CUDA_EXPECT(step, agree_except(part, y, axis) && at + part->dims[axis] <= y->dims[axis],
                        "parts that fill the result along axis");
-        qf_cuda_strides(part, strides);
+        qf_view_strides(part, strides);
         qf_status status = move(recorder, y->dtype, y->rank, part->dims, qf_cuda_address(part), 0, strides,
                                 qf_cuda_address(y), at * y_strides[axis], y_strides);
         if (status) return status;
@@ -184,12 +184,12 @@ qf_status qf_cuda_build_split(qf_cuda_recorder *recorder, const qf_kernel_step *
     const qf_view *x = &step->call.operands[0];
     int64_t axis = step->call.attributes[QF_ATTR(split, axis)].integer, at = 0;
     int64_t x_strides[QF_MAX_RANK], strides[QF_MAX_RANK];
-    qf_cuda_strides(x, x_strides);
+    qf_view_strides(x, x_strides);
     for (uint32_t i = 0; i < step->call.result_count; i++) {
         const qf_view *part = &step->call.results[i];
         QF_CUDA_EXPECT(step, agree_except(part, x, axis) && at + part->dims[axis] <= x->dims[axis],
                        "parts within the operand along axis");
-        qf_cuda_strides(part, strides);
+        qf_view_strides(part, strides);
         qf_status status = part->data ? move(recorder, x->dtype, x->rank, part->dims, qf_cuda_address(x),
                                              at * x_strides[axis], x_strides, qf_cuda_address(part), 0, strides)
                                       : QF_OK;
@@ -243,9 +243,9 @@ qf_status qf_cuda_build_pad(qf_cuda_recorder *recorder, const qf_kernel_step *st
     const qf_kernel_attribute *before = &step->call.attributes[QF_ATTR(pad, before)];
     int64_t sizes[QF_MAX_RANK], strides[QF_MAX_RANK], dims[QF_MAX_RANK], from[QF_MAX_RANK], to[QF_MAX_RANK] = {0};
     qf_pad_params made = {.from = qf_cuda_address(x), .to = qf_cuda_address(y), .value = qf_cuda_address(value)};
-    QF_CUDA_EXPECT(step, before->count == x->rank && y->rank == x->rank && qf_cuda_count(value) == 1,
+    QF_CUDA_EXPECT(step, before->count == x->rank && y->rank == x->rank && qf_view_count(value) == 1,
                    "one count an axis and a scalar value");
-    if (qf_cuda_count(y) == 0) return QF_OK;
+    if (qf_view_count(y) == 0) return QF_OK;
     uint32_t rank = merge_axes(x, y, before->ints, made.axes, sizes, strides);
     made.element_bytes = qf_dtype_bits(y->dtype) / 8;
     uint32_t unit = pad_unit(rank, made.axes, sizes, strides, made.element_bytes, made.from | made.to);
@@ -271,8 +271,8 @@ qf_status qf_cuda_build_pad(qf_cuda_recorder *recorder, const qf_kernel_step *st
 qf_status qf_cuda_build_triangle(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     if (qf_cuda_is_packed(step)) return qf_cuda_build_unpacked(recorder, step, qf_cuda_build_triangle);
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
-    QF_CUDA_EXPECT(step, x->rank >= 2 && qf_cuda_count(x) == qf_cuda_count(y), "an operand of rank 2 or more");
-    if (qf_cuda_count(y) == 0) return QF_OK;
+    QF_CUDA_EXPECT(step, x->rank >= 2 && qf_view_count(x) == qf_view_count(y), "an operand of rank 2 or more");
+    if (qf_view_count(y) == 0) return QF_OK;
     uint32_t bytes = qf_dtype_bits(y->dtype) / 8, vector = 16 / bytes;
     int64_t rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
     if (columns % vector || (qf_cuda_address(x) | qf_cuda_address(y)) % 16) vector = 1;
@@ -282,7 +282,7 @@ qf_status qf_cuda_build_triangle(qf_cuda_recorder *recorder, const qf_kernel_ste
                                .vector = vector,
                                .upper = step->call.attributes[QF_ATTR(triangle, upper)].integer != 0,
                                .diagonal = step->call.attributes[QF_ATTR(triangle, diagonal)].integer};
-    int64_t dims[] = {qf_cuda_extent(x, 0, x->rank - 2), rows, columns / vector}, none[3] = {0};
+    int64_t dims[] = {qf_view_extent(x, 0, x->rank - 2), rows, columns / vector}, none[3] = {0};
     qf_cuda_loops_keep(&made.loops, 3, dims, none, none);
     qf_cuda_launch *launch =
         qf_cuda_add_grid(recorder, "layout", "qf_triangle", sizeof made, (uint64_t)made.loops.count, THREADS);

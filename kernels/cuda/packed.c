@@ -26,7 +26,7 @@ static qf_status convert(qf_cuda_recorder *recorder, const char *kernel, uint64_
 }
 
 qf_status qf_cuda_add_pack(qf_cuda_recorder *recorder, uint64_t from, const qf_view *y) {
-    return convert(recorder, "qf_pack", from, qf_cuda_address(y), qf_cuda_count(y));
+    return convert(recorder, "qf_pack", from, qf_cuda_address(y), qf_view_count(y));
 }
 
 /* Copies of the views, 4-bit ones as bytes in scratch. */
@@ -36,7 +36,7 @@ static qf_view *spread(qf_cuda_recorder *recorder, const qf_view *views, uint32_
         out[i] = views[i];
         if (views[i].dtype != QF_F4E2M1FN || !views[i].data) continue;
         out[i].dtype = QF_U8;
-        out[i].data = qf_cuda_scratch(recorder, qf_cuda_bytes(&out[i]) + 1);
+        out[i].data = qf_cuda_scratch(recorder, qf_view_bytes(&out[i]) + 1);
     }
     return out;
 }
@@ -53,7 +53,7 @@ qf_status qf_cuda_build_unpacked(qf_cuda_recorder *recorder, const qf_kernel_ste
     for (uint32_t i = 0; status == QF_OK && i < step->call.operand_count; i++)
         if (unpacked[i].data != operands[i].data)
             status = convert(recorder, "qf_unpack", qf_cuda_address(&operands[i]), qf_cuda_address(&unpacked[i]),
-                             qf_cuda_count(&operands[i]));
+                             qf_view_count(&operands[i]));
     if (status == QF_OK) status = build(recorder, &bytes);
     for (uint32_t i = 0; status == QF_OK && i < step->call.result_count; i++)
         if (packed[i].data != results[i].data)
@@ -65,7 +65,7 @@ void qf_cuda_start_rounded(qf_cuda_recorder *recorder, const qf_view *y, qf_view
     *out_y = *y;
     if (y->dtype != QF_F4E2M1FN) return;
     out_y->dtype = QF_F32;
-    out_y->data = qf_cuda_scratch(recorder, qf_cuda_bytes(out_y));
+    out_y->data = qf_cuda_scratch(recorder, qf_view_bytes(out_y));
 }
 
 qf_status qf_cuda_finish_rounded(qf_cuda_recorder *recorder, const qf_view *made, const qf_view *y) {

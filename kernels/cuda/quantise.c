@@ -16,7 +16,7 @@ static qf_status granules_of(const qf_kernel_step *step, const qf_view *x, const
                              int64_t group, int64_t *strides) {
     int64_t stride = 1;
     for (uint32_t i = 0; i < QF_MAX_RANK; i++) strides[i] = 0;
-    if (!entries || qf_cuda_count(entries) == 1) return QF_OK;
+    if (!entries || qf_view_count(entries) == 1) return QF_OK;
     if (entries->rank == 1 && axis >= 0) {
         strides[axis] = 1;
         return QF_OK;
@@ -89,7 +89,7 @@ static qf_quantise_params start_scaling(const qf_view *x, const qf_view *scale, 
     return (qf_quantise_params){.x = x->data,
                                 .y = y->data,
                                 .scale = scale->data,
-                                .count = qf_cuda_count(x),
+                                .count = qf_view_count(x),
                                 .x_dtype = x->dtype,
                                 .y_dtype = y->dtype,
                                 .scale_dtype = scale->dtype,
@@ -174,7 +174,7 @@ qf_status qf_cuda_build_dynamic_quantize(qf_cuda_recorder *recorder, const qf_ke
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0], *scale = &step->call.results[1];
     const qf_view *bound = qf_cuda_operand(step, QF_IN(dynamic_quantize, upper_bound));
     int64_t granularity = step->call.attributes[QF_ATTR(dynamic_quantize, granularity)].integer;
-    int64_t count = qf_cuda_count(x), entries = qf_cuda_count(scale), size = entries ? count / entries : 0;
+    int64_t count = qf_view_count(x), entries = qf_view_count(scale), size = entries ? count / entries : 0;
     bool whole = granularity == QF_VALUE_tensor;
     /* Entries of an odd number of 4-bit elements share bytes with their neighbours. */
     bool fused = !whole && (qf_dtype_bits(y->dtype) >= 8 || size % 2 == 0);

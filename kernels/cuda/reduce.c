@@ -25,7 +25,7 @@ static int64_t identity(qf_op op, qf_dtype dtype) {
     bool is_max = op == QF_OP_reduce_max;
     int64_t value = 0;
     unsigned char element[8];
-    if (qf_cuda_domain_of(dtype) != QF_CUDA_I64) return value;
+    if (qf_domain_of(dtype) != QF_DOMAIN_I64) return value;
     if (dtype == QF_I1) return !is_max;
     qf_store_f64(dtype, element, 0, is_max ? -1e300 : 1e300, true);
     return qf_load_i64(dtype, element, 0);
@@ -42,7 +42,7 @@ static qf_status describe(const qf_kernel_step *step, qf_reduce_params *params) 
         QF_CUDA_EXPECT(step, axes->ints[i] >= 0 && axes->ints[i] < x->rank, "axes of x");
         reduced[axes->ints[i]] = true;
     }
-    qf_cuda_strides(x, strides);
+    qf_view_strides(x, strides);
     for (uint32_t i = 0; i < x->rank; i++) {
         uint32_t at = rank[reduced[i]]++;
         dims[reduced[i]][at] = x->dims[i];
@@ -50,7 +50,7 @@ static qf_status describe(const qf_kernel_step *step, qf_reduce_params *params) 
     }
     qf_cuda_loops_make(&params->kept, rank[0], dims[0], from[0], from[0]);
     qf_cuda_loops_make(&params->reduced, rank[1], dims[1], from[1], from[1]);
-    QF_CUDA_EXPECT(step, qf_cuda_count(&step->call.results[0]) == params->kept.count, "one result a kept position");
+    QF_CUDA_EXPECT(step, qf_view_count(&step->call.results[0]) == params->kept.count, "one result a kept position");
     return QF_OK;
 }
 
@@ -96,7 +96,7 @@ static qf_status add_reduce(qf_cuda_recorder *recorder, const qf_reduce_params *
 /* Parts [parts][kept] in the arithmetic's own type become results. */
 static qf_status add_second(qf_cuda_recorder *recorder, const qf_reduce_params *first, int64_t parts, uint64_t partial,
                             const qf_view *y) {
-    static const qf_dtype own[] = {[QF_CUDA_F32] = QF_F32, [QF_CUDA_F64] = QF_F64, [QF_CUDA_I64] = QF_I64};
+    static const qf_dtype own[] = {[QF_DOMAIN_F32] = QF_F32, [QF_DOMAIN_F64] = QF_F64, [QF_DOMAIN_I64] = QF_I64};
     int64_t kept = first->kept.count, one = 1;
     qf_reduce_params second = *first;
     second.x = partial;
@@ -118,7 +118,7 @@ static qf_status reduce_to(qf_cuda_recorder *recorder, const qf_kernel_step *ste
                              .x_dtype = x->dtype,
                              .y_dtype = y->dtype,
                              .op = step->call.op,
-                             .domain = qf_cuda_domain_of(x->dtype),
+                             .domain = qf_domain_of(x->dtype),
                              .is_last = 1,
                              .identity = identity(step->call.op, x->dtype)};
     qf_status status = describe(step, &made);
@@ -136,7 +136,7 @@ qf_status qf_cuda_build_reduce(qf_cuda_recorder *recorder, const qf_kernel_step 
     qf_view y;
     qf_cuda_start_rounded(recorder, &step->call.results[0], &y);
     qf_status status = reduce_to(recorder, step, &y);
-    return status || qf_cuda_count(&y) == 0 ? status : qf_cuda_finish_rounded(recorder, &y, &step->call.results[0]);
+    return status || qf_view_count(&y) == 0 ? status : qf_cuda_finish_rounded(recorder, &y, &step->call.results[0]);
 }
 
 /* --- lines along one axis --- */
@@ -148,10 +148,10 @@ static qf_status describe_lines(const qf_kernel_step *step, int64_t axis, const 
                                 .y = qf_cuda_address(y),
                                 .x_dtype = x->dtype,
                                 .y_dtype = y->dtype,
-                                .domain = qf_cuda_domain_of(x->dtype),
+                                .domain = qf_domain_of(x->dtype),
                                 .size = x->dims[axis],
-                                .inner = qf_cuda_extent(x, (uint32_t)axis + 1, x->rank)};
-    params->count = qf_cuda_extent(x, 0, (uint32_t)axis) * params->inner;
+                                .inner = qf_view_extent(x, (uint32_t)axis + 1, x->rank)};
+    params->count = qf_view_extent(x, 0, (uint32_t)axis) * params->inner;
     return QF_OK;
 }
 
@@ -168,7 +168,7 @@ qf_status qf_cuda_build_arg_max(qf_cuda_recorder *recorder, const qf_kernel_step
     qf_lines_params made = {0};
     qf_status status = describe_lines(step, step->call.attributes[QF_ATTR(arg_max, axis)].integer, y, &made);
     if (status) return status;
-    QF_CUDA_EXPECT(step, qf_cuda_count(y) == made.count && (made.size > 0 || made.count == 0), "a non-empty axis");
+    QF_CUDA_EXPECT(step, qf_view_count(y) == made.count && (made.size > 0 || made.count == 0), "a non-empty axis");
     if (made.count == 0) return QF_OK;
     made.keeps_last = step->call.attributes[QF_ATTR(arg_max, last)].integer != 0;
     bool few = made.count < (int64_t)recorder->processor_count * QF_REDUCE_THREADS;
@@ -182,7 +182,7 @@ qf_status qf_cuda_build_cumulative_sum(qf_cuda_recorder *recorder, const qf_kern
     qf_cuda_start_rounded(recorder, &step->call.results[0], &y);
     qf_status status = describe_lines(step, step->call.attributes[QF_ATTR(cumulative_sum, axis)].integer, &y, &made);
     if (status) return status;
-    QF_CUDA_EXPECT(step, qf_cuda_count(&y) == qf_cuda_count(&step->call.operands[0]),
+    QF_CUDA_EXPECT(step, qf_view_count(&y) == qf_view_count(&step->call.operands[0]),
                    "a result of the operand's shape");
     if (made.count == 0 || made.size == 0) return QF_OK;
     made.exclusive = step->call.attributes[QF_ATTR(cumulative_sum, exclusive)].integer != 0;

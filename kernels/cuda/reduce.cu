@@ -15,7 +15,7 @@ using namespace qfuse;
 namespace {
 
 constexpr int THREADS = QF_REDUCE_THREADS, VECTOR = 4;
-enum { F32, F64, I64 }; // qf_cuda_domain
+enum { F32, F64, I64 }; // qf_domain
 
 // 64-bit arithmetic is rare: its conversions are calls.
 __device__ __noinline__ double load_double(uint32_t dtype, const void *data, int64_t index) {

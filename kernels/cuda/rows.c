@@ -49,9 +49,9 @@ static qf_rows_params describe(const qf_view *x, const qf_view *y, uint32_t firs
                              .y = qf_cuda_address(y),
                              .x_dtype = x->dtype,
                              .y_dtype = y->dtype,
-                             .size = qf_cuda_extent(x, first, last),
-                             .inner = qf_cuda_extent(x, last, x->rank)};
-    params.count = qf_cuda_extent(x, 0, first) * params.inner;
+                             .size = qf_view_extent(x, first, last),
+                             .inner = qf_view_extent(x, last, x->rank)};
+    params.count = qf_view_extent(x, 0, first) * params.inner;
     params.aligned = params.inner == 1 && params.size % QF_ROWS_VECTOR == 0 && is_aligned(x) && is_aligned(y);
     return params;
 }
@@ -63,8 +63,8 @@ qf_status qf_cuda_build_softmax(qf_cuda_recorder *recorder, const qf_kernel_step
     qf_cuda_start_rounded(recorder, &step->call.results[0], &y);
     QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank, "an axis of x");
     QF_CUDA_EXPECT(step, qf_dtype_is_float(x->dtype), "a floating-point operand");
-    QF_CUDA_EXPECT(step, qf_cuda_count(&y) == qf_cuda_count(x), "a result of the operand's shape");
-    if (qf_cuda_count(x) == 0) return QF_OK;
+    QF_CUDA_EXPECT(step, qf_view_count(&y) == qf_view_count(x), "a result of the operand's shape");
+    if (qf_view_count(x) == 0) return QF_OK;
     qf_rows_params made = describe(x, &y, (uint32_t)axis, (uint32_t)axis + 1);
     made.logarithm = step->call.op == QF_OP_log_softmax;
     qf_status status = add_rows(recorder, "qf_softmax", &made);
@@ -77,12 +77,12 @@ qf_status qf_cuda_build_layer_norm(qf_cuda_recorder *recorder, const qf_kernel_s
     int64_t axis = step->call.attributes[QF_ATTR(layer_norm, axis)].integer;
     qf_view y;
     qf_cuda_start_rounded(recorder, &step->call.results[0], &y);
-    QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank && qf_cuda_count(&y) == qf_cuda_count(x),
+    QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank && qf_view_count(&y) == qf_view_count(x),
                    "an axis of x and a result of its shape");
     qf_rows_params made = describe(x, &y, (uint32_t)axis, x->rank);
-    QF_CUDA_EXPECT(step, !weight || qf_cuda_count(weight) == made.size, "a weight with the normalised shape");
-    QF_CUDA_EXPECT(step, !bias || qf_cuda_count(bias) == made.size, "a bias with the normalised shape");
-    if (qf_cuda_count(x) == 0) return QF_OK;
+    QF_CUDA_EXPECT(step, !weight || qf_view_count(weight) == made.size, "a weight with the normalised shape");
+    QF_CUDA_EXPECT(step, !bias || qf_view_count(bias) == made.size, "a bias with the normalised shape");
+    if (qf_view_count(x) == 0) return QF_OK;
     made.epsilon = step->call.attributes[QF_ATTR(layer_norm, epsilon)].number;
     if (weight) {
         made.weight = qf_cuda_address(weight);

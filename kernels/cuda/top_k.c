@@ -70,13 +70,13 @@ qf_status qf_cuda_build_top_k(qf_cuda_recorder *recorder, const qf_kernel_step *
                             .largest = step->call.attributes[QF_ATTR(top_k, largest)].integer != 0,
                             .size = x->dims[axis],
                             .line = x->dims[axis],
-                            .inner = qf_cuda_extent(x, (uint32_t)axis + 1, x->rank),
+                            .inner = qf_view_extent(x, (uint32_t)axis + 1, x->rank),
                             .k = k};
-    made.lines = qf_cuda_extent(x, 0, (uint32_t)axis) * made.inner;
+    made.lines = qf_view_extent(x, 0, (uint32_t)axis) * made.inner;
     QF_CUDA_EXPECT(step, k >= 0 && k <= made.size, "a k within the axis");
     QF_CUDA_EXPECT(step,
-                   (!values || qf_cuda_count(values) == made.lines * k) &&
-                       (!indices || qf_cuda_count(indices) == made.lines * k),
+                   (!values || qf_view_count(values) == made.lines * k) &&
+                       (!indices || qf_view_count(indices) == made.lines * k),
                    "results with k elements along the axis");
     if (made.size >= UINT32_MAX)
         return qf_cuda_refuse(step, "top_k: axis %lld has %lld elements, the kernel numbers them in 32 bits",
