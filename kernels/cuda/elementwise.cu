@@ -206,11 +206,11 @@ __device__ __forceinline__ void round_to(uint32_t dtype, bool saturate, numbers 
     case QF_I1: LOOP(x != 0 ? 1.0f : 0.0f);
     case QF_F16:
 #pragma unroll
-        for (int i = 0; i < NUMBERS; i += 2) unpack_two_f16(pack_two_f16(a.at[i], a.at[i + 1]), a.at[i], a.at[i + 1]);
+        for (int i = 0; i < NUMBERS; i += 2) unpack_two_f16(f32_to_f16x2(a.at[i], a.at[i + 1]), a.at[i], a.at[i + 1]);
         return;
     case QF_BF16:
 #pragma unroll
-        for (int i = 0; i < NUMBERS; i += 2) unpack_two_bf16(pack_two_bf16(a.at[i], a.at[i + 1]), a.at[i], a.at[i + 1]);
+        for (int i = 0; i < NUMBERS; i += 2) unpack_two_bf16(f32_to_bf16x2(a.at[i], a.at[i + 1]), a.at[i], a.at[i + 1]);
         return;
     default: a = round_one_by_one(dtype, saturate, a);
     }

@@ -5,21 +5,10 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/common/element.cuh"
 
 namespace qfuse {
-
-__device__ __forceinline__ uint32_t pack_two_f16(float low, float high) {
-    uint32_t word;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-}
-
-__device__ __forceinline__ uint32_t pack_two_bf16(float low, float high) {
-    uint32_t word;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-    return word;
-}
 
 __device__ __forceinline__ void unpack_two_f16(uint32_t word, float &low, float &high) {
     asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
@@ -190,12 +179,12 @@ __device__ __forceinline__ bool store_fours(uint32_t dtype, char *const (&to)[N]
     switch (dtype) {
     case QF_F16:
         store_each<8>(to, present, in, [](const float *from, uint32_t(&words)[2]) {
-            words[0] = pack_two_f16(from[0], from[1]), words[1] = pack_two_f16(from[2], from[3]);
+            words[0] = f32_to_f16x2(from[0], from[1]), words[1] = f32_to_f16x2(from[2], from[3]);
         });
         return true;
     case QF_BF16:
         store_each<8>(to, present, in, [](const float *from, uint32_t(&words)[2]) {
-            words[0] = pack_two_bf16(from[0], from[1]), words[1] = pack_two_bf16(from[2], from[3]);
+            words[0] = f32_to_bf16x2(from[0], from[1]), words[1] = f32_to_bf16x2(from[2], from[3]);
         });
         return true;
     case QF_F8E4M3FN:
