@@ -19,11 +19,12 @@ static int dtype_of(qf_dtype dtype) {
 }
 
 static const struct {
-    int dtype, head_dim, scores;
+    qf_prefill_form form;
     const char *image, *kernel;
 } variants[] = {
 #define VARIANT(DTYPE, dtype, head_dim, SCORES, scores)                                                                \
-    {QF_PREFILL_##DTYPE, head_dim, QF_PREFILL_SCORES_##SCORES, "prefill_" #dtype "_d" #head_dim "_" #scores,           \
+    {{QF_PREFILL_##DTYPE, head_dim, QF_PREFILL_SCORES_##SCORES},                                                       \
+     "prefill_" #dtype "_d" #head_dim "_" #scores,                                                                     \
      "qf_prefill_" #dtype "_d" #head_dim "_" #scores},
     QF_PREFILL_VARIANTS(VARIANT)
 #undef VARIANT
@@ -154,9 +155,7 @@ qf_status qf_cuda_prefill(qf_cuda_recorder *recorder, const qf_kernel_step *step
     params.ticket = qf_cuda_zeroed(recorder, sizeof *params.ticket);
     const qf_prefill_choice choice = qf_prefill_choose(&problem, (int)recorder->processor_count);
     for (uint32_t i = 0; i < QF_COUNT_OF(variants); i++) {
-        if (variants[i].dtype != problem.dtype || variants[i].head_dim != problem.head_dim ||
-            variants[i].scores != choice.scores)
-            continue;
+        if (memcmp(&variants[i].form, &choice.form, sizeof choice.form) != 0) continue;
         qf_cuda_launch *launch = qf_cuda_add_launch(recorder, variants[i].image, variants[i].kernel, sizeof params);
         if (!launch || !add_maps(recorder, launch, at, &problem)) return QF_ERROR_OUT_OF_MEMORY;
         memcpy(launch->params, &params, sizeof params); /* the block of the launch is aligned less than its type */

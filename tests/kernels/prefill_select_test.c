@@ -67,11 +67,11 @@ static void test_what_is_refused_says_why(void **state) {
 static void test_a_soft_cap_takes_scores_in_f32(void **state) {
     (void)state;
     qf_prefill_problem p = usual();
-    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).scores, QF_PREFILL_SCORES_F16);
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).form.scores, QF_PREFILL_SCORES_F16);
     p.softcap = 30.0f;
-    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).scores, QF_PREFILL_SCORES_F32);
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).form.scores, QF_PREFILL_SCORES_F32);
     p.softcap = 0.0f, p.f32_scores = 1;
-    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).scores, QF_PREFILL_SCORES_F32);
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).form.scores, QF_PREFILL_SCORES_F32);
 }
 
 /* The grid is never larger than the device or the work, and shared memory fits, for every variant and batch. */
@@ -87,7 +87,7 @@ static void test_launches_fit_the_device(void **state) {
                 /* barriers and work descriptions are static */
                 assert_true(choice.shared_bytes + 1024 <= SHARED_LIMIT);
                 assert_true(choice.ctas >= 1 && choice.ctas <= MULTIPROCESSORS);
-                assert_int_equal(choice.threads, qf_prefill_threads(head_dim));
+                assert_int_equal(choice.threads, qf_prefill_threads(choice.form));
             }
         }
     }

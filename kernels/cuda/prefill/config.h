@@ -4,6 +4,8 @@
 #ifndef QFUSE_KERNELS_CUDA_PREFILL_CONFIG_H
 #define QFUSE_KERNELS_CUDA_PREFILL_CONFIG_H
 
+#include "params.h"
+
 // Every variant: (elements of q, k, v, head dim, accumulators of the scores). f16 scores are the fast ones; f32 scores
 // serve soft caps, and scores beyond the range that f16 describes well.
 #define QF_PREFILL_VARIANTS(X)                                                                                         \
@@ -25,53 +27,69 @@ enum qf_prefill_scores { QF_PREFILL_SCORES_F16 = 0, QF_PREFILL_SCORES_F32 = 1 };
 // Most sequences of a packed batch: their tile counts are kept in shared memory.
 #define QF_PREFILL_MAX_BATCH 2048
 
+// What distinguishes variants; everything below follows from it.
+typedef struct qf_prefill_form {
+    int dtype; // of q, k and v, enum qf_prefill_dtype
+    int head_dim;
+    int scores; // enum qf_prefill_scores
+} qf_prefill_form;
+
+QF_PREFILL_FUNCTION int qf_prefill_element_bytes(int dtype) {
+    return dtype == QF_PREFILL_BF16 || dtype == QF_PREFILL_F16 ? 2 : 1;
+}
+
+// Bytes of a head of one token.
+QF_PREFILL_FUNCTION int qf_prefill_row_bytes(qf_prefill_form form) {
+    return form.head_dim * qf_prefill_element_bytes(form.dtype);
+}
+
 // Warpgroups that compute, each 64 rows; one more loads and transposes.
-QF_PREFILL_FUNCTION int qf_prefill_consumers(int head_dim) {
-    return head_dim > 128 ? 2 : 3;
+QF_PREFILL_FUNCTION int qf_prefill_consumers(qf_prefill_form form) {
+    return form.head_dim > 128 ? 2 : 3;
 }
 
 // Query rows of a tile.
-QF_PREFILL_FUNCTION int qf_prefill_tile_rows(int head_dim) {
-    return 64 * qf_prefill_consumers(head_dim);
+QF_PREFILL_FUNCTION int qf_prefill_tile_rows(qf_prefill_form form) {
+    return 64 * qf_prefill_consumers(form);
 }
 
 // Keys of a tile.
-QF_PREFILL_FUNCTION int qf_prefill_tile_keys(int head_dim, int scores) {
-    return head_dim == 64 && scores == QF_PREFILL_SCORES_F16 ? 256 : 128;
+QF_PREFILL_FUNCTION int qf_prefill_tile_keys(qf_prefill_form form) {
+    return form.head_dim == 64 && form.scores == QF_PREFILL_SCORES_F16 ? 256 : 128;
 }
 
-QF_PREFILL_FUNCTION int qf_prefill_threads(int head_dim) {
-    return 128 * (qf_prefill_consumers(head_dim) + 1);
+QF_PREFILL_FUNCTION int qf_prefill_threads(qf_prefill_form form) {
+    return 128 * (qf_prefill_consumers(form) + 1);
 }
 
-// Bytes of a shared-memory row: the head dim is cut into panels of at most 128 bytes, the widest swizzle.
-QF_PREFILL_FUNCTION int qf_prefill_panel_bytes(int head_dim) {
-    return head_dim < 128 ? head_dim : 128;
+// Bytes of a shared-memory row: a head is cut into panels of at most 128 bytes, the widest swizzle.
+QF_PREFILL_FUNCTION int qf_prefill_panel_bytes(qf_prefill_form form) {
+    return qf_prefill_row_bytes(form) < 128 ? qf_prefill_row_bytes(form) : 128;
 }
 
 // Tiles that each ring holds.
-QF_PREFILL_FUNCTION int qf_prefill_query_stages(int head_dim) {
-    return head_dim > 128 ? 1 : 2;
+QF_PREFILL_FUNCTION int qf_prefill_query_stages(qf_prefill_form form) {
+    return form.head_dim > 128 ? 1 : 2;
 }
 
-QF_PREFILL_FUNCTION int qf_prefill_key_stages(int head_dim) {
-    return head_dim > 128 ? 2 : 3;
+QF_PREFILL_FUNCTION int qf_prefill_key_stages(qf_prefill_form form) {
+    return form.head_dim > 128 ? 2 : 3;
 }
 
-QF_PREFILL_FUNCTION int qf_prefill_value_stages(int head_dim) {
-    return head_dim > 128 ? 1 : 2;
+QF_PREFILL_FUNCTION int qf_prefill_value_stages(qf_prefill_form form) {
+    return form.head_dim > 128 ? 1 : 2;
 }
 
-QF_PREFILL_FUNCTION int qf_prefill_transposed_stages(int head_dim) {
-    return head_dim > 128 ? 2 : 3;
+QF_PREFILL_FUNCTION int qf_prefill_transposed_stages(qf_prefill_form form) {
+    return form.head_dim > 128 ? 2 : 3;
 }
 
 // Dynamic shared memory before what a packed batch adds: the rings, a tile of ones, alignment to 1024.
-QF_PREFILL_FUNCTION int qf_prefill_ring_bytes(int head_dim, int scores) {
-    return head_dim * (qf_prefill_query_stages(head_dim) * qf_prefill_tile_rows(head_dim) +
-                       (qf_prefill_key_stages(head_dim) + qf_prefill_value_stages(head_dim) +
-                        qf_prefill_transposed_stages(head_dim)) *
-                           qf_prefill_tile_keys(head_dim, scores)) +
+QF_PREFILL_FUNCTION int qf_prefill_ring_bytes(qf_prefill_form form) {
+    return qf_prefill_row_bytes(form) *
+               (qf_prefill_query_stages(form) * qf_prefill_tile_rows(form) +
+                (qf_prefill_key_stages(form) + qf_prefill_value_stages(form) + qf_prefill_transposed_stages(form)) *
+                    qf_prefill_tile_keys(form)) +
            2 * 1024;
 }
 

@@ -6,7 +6,8 @@
 #include "kernel.cuh"
 
 #define QF_PREFILL_INSTANTIATE(DTYPE, dtype, head_dim, SCORES, scores)                                                 \
-    extern "C" __global__ void __launch_bounds__(qf_prefill_threads(head_dim), 1)                                      \
+    extern "C" __global__ void __launch_bounds__(                                                                      \
+        qf_prefill_threads({QF_PREFILL_##DTYPE, head_dim, QF_PREFILL_SCORES_##SCORES}), 1)                             \
         qf_prefill_##dtype##_d##head_dim##_##scores(const __grid_constant__ qf_prefill_params p) {                     \
-        qfuse::prefill::prefill<qfuse::prefill::Config<head_dim, QF_PREFILL_SCORES_##SCORES>>(p);                      \
+        qfuse::prefill::prefill<qfuse::prefill::Config<QF_PREFILL_##DTYPE, head_dim, QF_PREFILL_SCORES_##SCORES>>(p);  \
     }

@@ -18,10 +18,9 @@ QF_PREFILL_VARIANTS(QF_PREFILL_DECLARE)
 
 namespace qfuse::prefill {
 
-inline const void *find_kernel(const qf_prefill_problem &problem, int scores_accumulator) {
+inline const void *find_kernel(qf_prefill_form form) {
 #define QF_PREFILL_MATCH(DTYPE, dtype_name, dim, SCORES, scores)                                                       \
-    if (problem.dtype == QF_PREFILL_##DTYPE && problem.head_dim == dim &&                                              \
-        scores_accumulator == QF_PREFILL_SCORES_##SCORES) {                                                            \
+    if (form.dtype == QF_PREFILL_##DTYPE && form.head_dim == dim && form.scores == QF_PREFILL_SCORES_##SCORES) {       \
         return reinterpret_cast<const void *>(qf_prefill_##dtype_name##_d##dim##_##scores);                            \
     }
     QF_PREFILL_VARIANTS(QF_PREFILL_MATCH)
@@ -95,7 +94,7 @@ inline cudaError_t launch_kernel(const void *kernel, const qf_prefill_choice &ch
 
 inline cudaError_t launch(const qf_prefill_problem &problem, const qf_prefill_choice &choice,
                           const qf_prefill_params &p, bool dependent, cudaStream_t stream) {
-    return launch_kernel(find_kernel(problem, choice.scores), choice, p, dependent, stream);
+    return launch_kernel(find_kernel(choice.form), choice, p, dependent, stream);
 }
 
 } // namespace qfuse::prefill

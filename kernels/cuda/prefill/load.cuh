@@ -38,7 +38,7 @@ struct KeyLoader {
     __device__ __forceinline__ void start(const void *map, uint32_t stage, uint32_t barrier, int tile,
                                           const BoxSource &from) const {
         const int count = boxes(tile);
-        if (lane == 0) barrier_arrive_expect(barrier, count * box_keys * C::kHeadDim);
+        if (lane == 0) barrier_arrive_expect(barrier, count * box_keys * C::kRowBytes);
         __syncwarp();
         if (lane >= count) return;
 #pragma unroll
@@ -61,7 +61,7 @@ __device__ __forceinline__ void load_query(const qf_prefill_params &p, const Sha
         if (work.sequence < 0) {
             barrier_arrive(full);
         } else {
-            barrier_arrive_expect(full, p.tile_tokens * p.group * C::kHeadDim);
+            barrier_arrive_expect(full, p.tile_tokens * p.group * C::kRowBytes);
 #pragma unroll
             for (int panel = 0; panel < C::kPanels; ++panel) {
                 tensor_copy_5d(shared.query + ring.stage * C::kQueryBytes + panel * C::kRows * C::kPanelBytes, &p.q_map,

@@ -45,7 +45,7 @@ typedef struct qf_prefill_problem {
 } qf_prefill_problem;
 
 typedef struct qf_prefill_choice {
-    int scores; // enum qf_prefill_scores; the kernel is qf_prefill_<dtype>_d<head_dim>_<scores>
+    qf_prefill_form form; // the kernel is qf_prefill_<dtype>_d<head_dim>_<scores>
     int ctas;
     int threads;
     size_t shared_bytes;
@@ -62,17 +62,20 @@ typedef struct qf_prefill_map {
     uint32_t promotion_bytes;
 } qf_prefill_map;
 
-static inline int qf_prefill_element_bytes(int dtype) {
-    return dtype == QF_PREFILL_BF16 || dtype == QF_PREFILL_F16 ? 2 : 1;
-}
-
 static inline int qf_prefill_scores_of(const qf_prefill_problem *problem) {
     return problem->f32_scores || problem->softcap > 0.0f ? QF_PREFILL_SCORES_F32 : QF_PREFILL_SCORES_F16;
 }
 
-static inline int qf_prefill_has_variant(int dtype, int head_dim, int scores) {
+// The variant that a problem needs, whether there is one or not.
+static inline qf_prefill_form qf_prefill_form_of(const qf_prefill_problem *problem) {
+    const qf_prefill_form form = {problem->dtype, problem->head_dim, qf_prefill_scores_of(problem)};
+    return form;
+}
+
+static inline int qf_prefill_has_variant(qf_prefill_form form) {
 #define QF_PREFILL_MATCH(DTYPE, name, dim, SCORES, score_name)                                                         \
-    if (dtype == QF_PREFILL_##DTYPE && head_dim == (dim) && scores == QF_PREFILL_SCORES_##SCORES) return 1;
+    if (form.dtype == QF_PREFILL_##DTYPE && form.head_dim == (dim) && form.scores == QF_PREFILL_SCORES_##SCORES)       \
+        return 1;
     QF_PREFILL_VARIANTS(QF_PREFILL_MATCH)
 #undef QF_PREFILL_MATCH
     return 0;
@@ -80,7 +83,7 @@ static inline int qf_prefill_has_variant(int dtype, int head_dim, int scores) {
 
 // Tiles of work of a launch, at most. A double, which no sizes overflow.
 static inline double qf_prefill_most_tiles(const qf_prefill_problem *problem) {
-    const int tile_tokens = qf_prefill_tile_rows(problem->head_dim) / problem->group;
+    const int tile_tokens = qf_prefill_tile_rows(qf_prefill_form_of(problem)) / problem->group;
     const int64_t tiles = ((int64_t)problem->q_tokens + tile_tokens - 1) / tile_tokens;
     return (double)(problem->packed ? tiles + problem->batch + 2 : tiles * problem->batch) * problem->kv_heads;
 }
@@ -91,7 +94,7 @@ static inline const char *qf_prefill_refusal(const qf_prefill_problem *problem) 
     if (problem->head_dim != 64 && problem->head_dim != 128 && problem->head_dim != 256) {
         return "head dim must be 64, 128 or 256";
     }
-    if (!qf_prefill_has_variant(problem->dtype, problem->head_dim, qf_prefill_scores_of(problem))) {
+    if (!qf_prefill_has_variant(qf_prefill_form_of(problem))) {
         return "no variant for this head dim with scores in f32 (soft cap)";
     }
     if (problem->out_dtype < QF_PREFILL_BF16 || problem->out_dtype > QF_PREFILL_E5M2) {
@@ -120,10 +123,10 @@ static inline const char *qf_prefill_refusal(const qf_prefill_problem *problem) 
 static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *problem, int multiprocessors) {
     qf_prefill_choice choice;
     const double tiles = qf_prefill_most_tiles(problem);
-    choice.scores = qf_prefill_scores_of(problem);
+    choice.form = qf_prefill_form_of(problem);
     choice.ctas = tiles < 1 ? 1 : tiles < multiprocessors ? (int)tiles : multiprocessors;
-    choice.threads = qf_prefill_threads(problem->head_dim);
-    choice.shared_bytes = (size_t)qf_prefill_ring_bytes(problem->head_dim, choice.scores);
+    choice.threads = qf_prefill_threads(choice.form);
+    choice.shared_bytes = (size_t)qf_prefill_ring_bytes(choice.form);
     if (problem->packed) choice.shared_bytes += 4 * ((size_t)problem->batch + 3);
     return choice;
 }
@@ -139,7 +142,8 @@ static inline uint64_t qf_prefill_extent(int64_t count) {
 
 static inline void qf_prefill_describe_query(const qf_prefill_problem *problem, const qf_prefill_tensor *q,
                                              qf_prefill_map *out) {
-    const int row = problem->head_dim * qf_prefill_element_bytes(problem->dtype);
+    const qf_prefill_form form = qf_prefill_form_of(problem);
+    const int row = qf_prefill_row_bytes(form);
     memset(out, 0, sizeof *out);
     out->address = q->address;
     out->rank = 5;
@@ -152,10 +156,10 @@ static inline void qf_prefill_describe_query(const qf_prefill_problem *problem, 
     out->strides[1] = qf_prefill_stride(out->extents[2], q->head_stride * problem->group, row);
     out->strides[2] = qf_prefill_stride(out->extents[3], q->token_stride, row);
     out->strides[3] = qf_prefill_stride(out->extents[4], q->outer_stride, row);
-    out->box[0] = (uint32_t)qf_prefill_panel_bytes(row);
+    out->box[0] = (uint32_t)qf_prefill_panel_bytes(form);
     out->box[1] = (uint32_t)problem->group;
     out->box[2] = 1;
-    out->box[3] = (uint32_t)(qf_prefill_tile_rows(problem->head_dim) / problem->group);
+    out->box[3] = (uint32_t)(qf_prefill_tile_rows(form) / problem->group);
     out->box[4] = 1;
     out->swizzle_bytes = out->box[0];
     out->promotion_bytes = 128;
@@ -164,8 +168,8 @@ static inline void qf_prefill_describe_query(const qf_prefill_problem *problem, 
 // K or V.
 static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, const qf_prefill_tensor *tensor,
                                             qf_prefill_map *out) {
-    const int row = problem->head_dim * qf_prefill_element_bytes(problem->dtype);
-    const int tile = qf_prefill_tile_keys(problem->head_dim, qf_prefill_scores_of(problem));
+    const qf_prefill_form form = qf_prefill_form_of(problem);
+    const int row = qf_prefill_row_bytes(form), tile = qf_prefill_tile_keys(form);
     memset(out, 0, sizeof *out);
     out->address = tensor->address;
     out->rank = 4;
@@ -176,7 +180,7 @@ static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, c
     out->strides[0] = qf_prefill_stride(out->extents[1], tensor->token_stride, row);
     out->strides[1] = qf_prefill_stride(out->extents[2], tensor->head_stride, row);
     out->strides[2] = qf_prefill_stride(out->extents[3], tensor->outer_stride, row);
-    out->box[0] = (uint32_t)qf_prefill_panel_bytes(row);
+    out->box[0] = (uint32_t)qf_prefill_panel_bytes(form);
     out->box[1] = (uint32_t)(problem->page_size > 0 && problem->page_size < tile ? problem->page_size : tile);
     out->box[2] = out->box[3] = 1;
     out->swizzle_bytes = out->box[0];
@@ -186,7 +190,7 @@ static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, c
 // Fills what follows from the problem. The caller still sets the maps, all pointers and their strides, bottom_right,
 // empty_is_nan, out_mode and via.
 static inline void qf_prefill_fill(const qf_prefill_problem *problem, qf_prefill_params *p) {
-    const int tile_tokens = qf_prefill_tile_rows(problem->head_dim) / problem->group;
+    const int tile_tokens = qf_prefill_tile_rows(qf_prefill_form_of(problem)) / problem->group;
     memset(p, 0, sizeof *p);
     p->softmax_scale = problem->softmax_scale;
     p->softcap = problem->softcap;
@@ -204,8 +208,7 @@ static inline void qf_prefill_fill(const qf_prefill_problem *problem, qf_prefill
     p->tile_tokens = tile_tokens;
     p->group_magic = (65536 + problem->group - 1) / problem->group;
     // Keys and values of a section fill at most a third of the cache's half that an SM is near.
-    const int64_t head_bytes =
-        (int64_t)2 * problem->kv_tokens * problem->head_dim * qf_prefill_element_bytes(problem->dtype);
+    const int64_t head_bytes = (int64_t)2 * problem->kv_tokens * qf_prefill_row_bytes(qf_prefill_form_of(problem));
     int64_t heads = head_bytes > 0 ? (16 << 20) / head_bytes : 1;
     p->section_heads = heads < 1 ? 1 : heads > 65536 ? 65536 : (int)heads;
     p->out_dtype = problem->out_dtype;

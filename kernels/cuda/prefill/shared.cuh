@@ -18,24 +18,25 @@
 
 namespace qfuse::prefill {
 
-template <int HeadDim, int Scores>
+template <int Dtype, int HeadDim, int Scores>
 struct Config {
+    static constexpr qf_prefill_form kForm = {Dtype, HeadDim, Scores};
     static constexpr int kHeadDim = HeadDim;
     static constexpr bool kHalfScores = Scores == QF_PREFILL_SCORES_F16;
-    static constexpr int kConsumers = qf_prefill_consumers(HeadDim);
-    static constexpr int kThreads = qf_prefill_threads(HeadDim);
-    static constexpr int kRows = qf_prefill_tile_rows(HeadDim);
-    static constexpr int kKeys = qf_prefill_tile_keys(HeadDim, Scores);
-    static constexpr int kPanelBytes = qf_prefill_panel_bytes(HeadDim);
-    static constexpr int kPanels = HeadDim / kPanelBytes;
+    static constexpr int kConsumers = qf_prefill_consumers(kForm);
+    static constexpr int kThreads = qf_prefill_threads(kForm);
+    static constexpr int kRows = qf_prefill_tile_rows(kForm);
+    static constexpr int kKeys = qf_prefill_tile_keys(kForm);
+    static constexpr int kRowBytes = qf_prefill_row_bytes(kForm);
+    static constexpr int kPanelBytes = qf_prefill_panel_bytes(kForm);
+    static constexpr int kPanels = kRowBytes / kPanelBytes;
     static constexpr int kPanelChunks = kPanelBytes / 16;
-    static constexpr int kKeyPanels = kKeys / 128; // panels of a V^T tile, whose rows are 128 keys
-    static constexpr int kQueryBytes = kRows * HeadDim;
-    static constexpr int kTileBytes = kKeys * HeadDim;
-    static constexpr int kQueryStages = qf_prefill_query_stages(HeadDim);
-    static constexpr int kKeyStages = qf_prefill_key_stages(HeadDim);
-    static constexpr int kValueStages = qf_prefill_value_stages(HeadDim);
-    static constexpr int kTransposedStages = qf_prefill_transposed_stages(HeadDim);
+    static constexpr int kQueryBytes = kRows * kRowBytes;
+    static constexpr int kTileBytes = kKeys * kRowBytes;
+    static constexpr int kQueryStages = qf_prefill_query_stages(kForm);
+    static constexpr int kKeyStages = qf_prefill_key_stages(kForm);
+    static constexpr int kValueStages = qf_prefill_value_stages(kForm);
+    static constexpr int kTransposedStages = qf_prefill_transposed_stages(kForm);
     static constexpr int kTransposers = 3; // warps
     // One of so many exponentials is a polynomial: at head dim 64 the special-function unit is what limits.
     static constexpr int kPolynomialPeriod = HeadDim == 64 ? 4 : 0;

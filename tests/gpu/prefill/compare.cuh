@@ -159,7 +159,8 @@ inline bool compare(const Setup &s, const std::vector<ExpectedRow> &rows, const 
     const double limit = s.c.tolerance > 0 ? s.c.tolerance : std::max(1.15 * emulated, 0.008);
     const double codes = t.total ? 100.0 * t.equal / t.total : 100.0;
     // f16 scores move more of P's codes than f32 scores do.
-    const double least = s.choice.scores == QF_PREFILL_SCORES_F32 ? std::max(s.c.least_codes, 94.0) : s.c.least_codes;
+    const double least =
+        s.choice.form.scores == QF_PREFILL_SCORES_F32 ? std::max(s.c.least_codes, 94.0) : s.c.least_codes;
     bool ok = t.bad == 0 && rmse <= limit && t.far == 0 && (!fp8 || codes >= least);
     char text[160];
     int length = std::snprintf(text, sizeof text, "rmse %.3g (emulated %.3g)", rmse, emulated);

@@ -4,7 +4,7 @@
 #define QF_PREFILL_JITTER
 #include "kernels/cuda/prefill/kernel.cuh"
 
-extern "C" __global__ void __launch_bounds__(qf_prefill_threads(128), 1)
+extern "C" __global__ void __launch_bounds__(qf_prefill_threads({QF_PREFILL_E4M3, 128, QF_PREFILL_SCORES_F16}), 1)
     qf_prefill_jitter(const __grid_constant__ qf_prefill_params p) {
-    qfuse::prefill::prefill<qfuse::prefill::Config<128, QF_PREFILL_SCORES_F16>>(p);
+    qfuse::prefill::prefill<qfuse::prefill::Config<QF_PREFILL_E4M3, 128, QF_PREFILL_SCORES_F16>>(p);
 }
