@@ -19,9 +19,9 @@ QF_PREFILL_VARIANTS(QF_PREFILL_DECLARE)
 namespace qfuse::prefill {
 
 inline const void *find_kernel(qf_prefill_form form) {
-#define QF_PREFILL_MATCH(DTYPE, dtype_name, dim, SCORES, scores)                                                       \
+#define QF_PREFILL_MATCH(DTYPE, dtype_name, dim, SCORES, score_name)                                                   \
     if (form.dtype == QF_PREFILL_##DTYPE && form.head_dim == dim && form.scores == QF_PREFILL_SCORES_##SCORES) {       \
-        return reinterpret_cast<const void *>(qf_prefill_##dtype_name##_d##dim##_##scores);                            \
+        return reinterpret_cast<const void *>(qf_prefill_##dtype_name##_d##dim##_##score_name);                        \
     }
     QF_PREFILL_VARIANTS(QF_PREFILL_MATCH)
 #undef QF_PREFILL_MATCH
