@@ -24,7 +24,7 @@ enum qf_prefill_scores { QF_PREFILL_SCORES_F16 = 0, QF_PREFILL_SCORES_F32 = 1 };
 #define QF_PREFILL_FUNCTION static inline
 #endif
 
-// Most sequences of a packed batch: their tile counts are kept in shared memory.
+// Most sequences of a packed batch: every CTA counts their tiles.
 #define QF_PREFILL_MAX_BATCH 2048
 
 // What distinguishes variants; everything below follows from it.
@@ -84,8 +84,8 @@ QF_PREFILL_FUNCTION int qf_prefill_transposed_stages(qf_prefill_form form) {
     return form.head_dim > 128 ? 2 : 3;
 }
 
-// Dynamic shared memory before what a packed batch adds: the rings, a tile of ones, alignment to 1024.
-QF_PREFILL_FUNCTION int qf_prefill_ring_bytes(qf_prefill_form form) {
+// Dynamic shared memory: the rings, a tile of ones, alignment to 1024.
+QF_PREFILL_FUNCTION int qf_prefill_shared_bytes(qf_prefill_form form) {
     return qf_prefill_row_bytes(form) *
                (qf_prefill_query_stages(form) * qf_prefill_tile_rows(form) +
                 (qf_prefill_key_stages(form) + qf_prefill_value_stages(form) + qf_prefill_transposed_stages(form)) *

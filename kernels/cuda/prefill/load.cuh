@@ -79,11 +79,11 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
     Ring<C::kQueryStages> query;
     Ring<C::kKeyStages> keys;
     Ring<C::kValueStages> values;
-    if (p.q_start != nullptr) count_tiles(p, shared.prefix);
-    const int total = total_work(p, shared.prefix);
+    const TileCounts counts(p);
+    const int total = counts.total * p.kv_heads;
     int number = blockIdx.x;
     while (number < total) {
-        const Work work = locate_work<C>(p, shared.prefix, number);
+        const Work work = locate_work<C>(p, counts, number);
         int drawn = 0;
         if ((threadIdx.x & 31) == 0) drawn = static_cast<int>(atomicAdd(p.ticket, 1u));
         load_query<C>(p, shared, work, query);

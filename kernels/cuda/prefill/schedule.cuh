@@ -26,32 +26,56 @@ __device__ __forceinline__ int packed_last_row(const qf_prefill_params &p, int s
     return min(max(row, packed_first_row(p, sequence)), p.q_tokens);
 }
 
-// prefix[i] = tiles of the sequences before i, for all lanes of one warp together.
-__device__ __forceinline__ void count_tiles(const qf_prefill_params &p, int *prefix) {
-    const int lane = threadIdx.x & 31, sequences = p.batch + 2;
-    int before = 0;
-    for (int first = 0; first < sequences; first += 32) {
-        const int sequence = first + lane;
-        int tiles = 0;
-        if (sequence < sequences) {
-            const int tokens = packed_last_row(p, sequence) - packed_first_row(p, sequence);
-            if (sequence >= p.batch || tokens >= p.least_tokens) tiles = tiles_of(p, tokens);
-        }
-        int sum = tiles;
-        for (int step = 1; step < 32; step *= 2) {
-            const int other = __shfl_up_sync(~0u, sum, step);
-            if (lane >= step) sum += other;
-        }
-        if (sequence < sequences) prefix[sequence] = before + sum - tiles;
-        before += __shfl_sync(~0u, sum, 31);
-    }
-    if (lane == 0) prefix[sequences] = before;
-    __syncwarp();
+__device__ __forceinline__ int tiles_of_sequence(const qf_prefill_params &p, int sequence) {
+    if (sequence >= p.batch + 2) return 0;
+    const int tokens = packed_last_row(p, sequence) - packed_first_row(p, sequence);
+    return sequence >= p.batch || tokens >= p.least_tokens ? tiles_of(p, tokens) : 0;
 }
 
-__device__ __forceinline__ int total_work(const qf_prefill_params &p, const int *prefix) {
-    return p.q_start != nullptr ? prefix[p.batch + 2] * p.kv_heads : tiles_of(p, p.q_tokens) * p.batch * p.kv_heads;
+// Sum over the lanes up to this one.
+__device__ __forceinline__ int sum_of_lanes(int x) {
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const int other = __shfl_up_sync(~0u, x, step);
+        if (static_cast<int>(threadIdx.x & 31) >= step) x += other;
+    }
+    return x;
 }
+
+// How many tiles there are, and for a packed batch in which sequence a tile lies. Lanes of one warp together: each
+// keeps the count before its block of sequences; within a block the counts are made anew.
+struct TileCounts {
+    int block;  // sequences of a block
+    int before; // tiles before the lane's block
+    int total;  // tiles of one KV head
+
+    __device__ __forceinline__ explicit TileCounts(const qf_prefill_params &p) {
+        block = before = 0, total = tiles_of(p, p.q_tokens) * p.batch;
+        if (p.q_start == nullptr) return;
+        block = (p.batch + 2 + 31) / 32;
+        int tiles = 0;
+        for (int i = 0; i < block; ++i) tiles += tiles_of_sequence(p, static_cast<int>(threadIdx.x & 31) * block + i);
+        const int sum = sum_of_lanes(tiles);
+        before = sum - tiles, total = __shfl_sync(~0u, sum, 31);
+    }
+    // The sequence of work number `number` (a tile of a KV head), the tiles before it, and its own.
+    __device__ __forceinline__ void locate(const qf_prefill_params &p, int number, int &sequence, int &first,
+                                           int &tiles) const {
+        const int lane = threadIdx.x & 31;
+        const int chosen = 31 - __clz(__ballot_sync(~0u, before * p.kv_heads <= number));
+        sequence = chosen * block, first = __shfl_sync(~0u, before, chosen);
+        for (const int end = sequence + block;; sequence += 32) {
+            const int own = sequence + lane < end ? tiles_of_sequence(p, sequence + lane) : 0, sum = sum_of_lanes(own);
+            const uint32_t found = __ballot_sync(~0u, (first + sum) * p.kv_heads > number);
+            if (found != 0) {
+                const int at = __ffs(found) - 1;
+                sequence += at, tiles = __shfl_sync(~0u, own, at), first += __shfl_sync(~0u, sum, at) - tiles;
+                return;
+            }
+            first += __shfl_sync(~0u, sum, 31);
+        }
+    }
+};
 
 // Keys that the rows of tokens first .. last see at all.
 __device__ __forceinline__ int visible_begin(const qf_prefill_params &p, int offset, int first_token) {
@@ -68,23 +92,15 @@ __device__ __forceinline__ int position_offset(const qf_prefill_params &p, const
 }
 
 template <class C>
-__device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const int *prefix, int number) {
+__device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const TileCounts &counts, int number) {
     Work work;
     int heads = p.batch * p.kv_heads, tiles = tiles_of(p, p.q_tokens);
     work.sequence = 0;
     if (p.q_start != nullptr) {
-        int low = 0, high = p.batch + 2; // prefix[low] * heads <= number < prefix[high] * heads
-        while (high - low > 1) {
-            const int middle = (low + high) / 2;
-            if (prefix[middle] * p.kv_heads <= number)
-                low = middle;
-            else
-                high = middle;
-        }
-        work.sequence = low;
+        int first;
+        counts.locate(p, number, work.sequence, first, tiles);
         heads = p.kv_heads;
-        tiles = prefix[low + 1] - prefix[low];
-        number -= prefix[low] * p.kv_heads;
+        number -= first * p.kv_heads;
     }
     const int section = min(p.section_heads, heads), span = section * tiles;
     const int first_head = number / span * section, rest = number % span, count = min(section, heads - first_head);

@@ -126,8 +126,7 @@ static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *prob
     choice.form = qf_prefill_form_of(problem);
     choice.ctas = tiles < 1 ? 1 : tiles < multiprocessors ? (int)tiles : multiprocessors;
     choice.threads = qf_prefill_threads(choice.form);
-    choice.shared_bytes = (size_t)qf_prefill_ring_bytes(choice.form);
-    if (problem->packed) choice.shared_bytes += 4 * ((size_t)problem->batch + 3);
+    choice.shared_bytes = (size_t)qf_prefill_shared_bytes(choice.form);
     return choice;
 }
 

@@ -85,8 +85,7 @@ template <class C>
 struct Shared {
     uint32_t query, keys, values, transposed, ones;
     Barriers<C> *barriers;
-    Work *work;  // by query stage
-    int *prefix; // packed batches: tiles before each sequence
+    Work *work; // by query stage
 
     __device__ __forceinline__ Shared(uint8_t *dynamic, Barriers<C> *the_barriers, Work *the_work) {
         query = (shared_address(dynamic) + 1023) / 1024 * 1024;
@@ -94,7 +93,6 @@ struct Shared {
         values = keys + C::kKeyStages * C::kTileBytes;
         transposed = values + C::kValueStages * C::kTileBytes;
         ones = transposed + C::kTransposedStages * C::kTileBytes;
-        prefix = reinterpret_cast<int *>(dynamic + (ones + 1024 - shared_address(dynamic)));
         barriers = the_barriers;
         work = the_work;
     }
