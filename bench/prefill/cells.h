@@ -23,6 +23,15 @@ inline const std::vector<Cell> kDenseCells = {
     {4, 4096, 8, 8, 256, 1144, 1083},  {1, 16384, 8, 8, 256, 1241, 1163},
 };
 
+// The same with bf16 in and out: the better of cuDNN 9.19 and FlashAttention-3, on the same day.
+inline const std::vector<Cell> kDense16Cells = {
+    {16, 1024, 16, 16, 128, 595, 467}, {4, 4096, 16, 16, 128, 660, 675}, {1, 16384, 16, 16, 128, 667, 745},
+    {1, 32768, 16, 16, 128, 604, 667}, {4, 4096, 32, 8, 128, 669, 696},  {1, 8192, 32, 8, 128, 668, 723},
+    {1, 16384, 32, 8, 128, 606, 663},  {4, 4096, 40, 8, 128, 678, 695},  {1, 2048, 32, 8, 128, 601, 509},
+    {1, 1024, 32, 8, 128, 446, 294},   {4, 4096, 32, 32, 64, 531, 452},  {1, 16384, 32, 32, 64, 516, 533},
+    {4, 4096, 8, 8, 256, 716, 595},    {1, 16384, 8, 8, 256, 736, 652},
+};
+
 // Paged, causal, one sequence of 32/8 heads of 128: published figures of FlashInfer fmha_v2.
 inline const std::vector<Cell> kPagedCells = {
     {1, 4096, 32, 8, 128, 0, 778},  {1, 8192, 32, 8, 128, 0, 805},  {1, 16384, 32, 8, 128, 0, 820},
@@ -33,7 +42,10 @@ inline const std::vector<Cell> kPagedCells = {
 inline const std::vector<Cell> kTypeCells = {
     {4, 4096, 32, 8, 128, 0, 0}, {1, 16384, 32, 8, 128, 0, 0}, {1, 1024, 32, 8, 128, 0, 0}};
 
-// Heads of the packed mix; its lengths are the bench's.
+inline const std::vector<Cell> kPaged16Cells = {{1, 4096, 32, 8, 128, 0, 0}, {1, 16384, 32, 8, 128, 0, 0}};
+
+// Heads of the packed mix, whose lengths are the bench's; and its sequences alone.
+inline const std::vector<Cell> kMixUniformCells = {{1, 16384, 32, 8, 128, 0, 0}, {15, 1024, 32, 8, 128, 0, 0}};
 inline const std::vector<Cell> kMixCells = {{16, 1024, 32, 8, 128, 0, 0}};
 
 } // namespace bench

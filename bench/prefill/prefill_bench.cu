@@ -3,16 +3,16 @@
 // Read next: bench/RESULTS.md for dated results.
 //
 // prefill_bench [SECTION...] [--name=value...]
-//   sections: dense, paged, types (16-bit outputs), mix (sequences of different lengths in one packed batch); none =
-//   all values:   cell (substring of a cell's name), ctas (0 = one a multiprocessor), section (KV heads handed out
-//   together,
-//             0 = the host's choice), warm (milliseconds of load before a row is timed)
+//   sections: dense, dense16 (bf16 in and out), paged, paged16, types (every pair of operands and result), mix
+//             (sequences of different lengths in one packed batch); none = all
+//   values:   cell (substring of a cell's name), ctas (0 = one a multiprocessor), section (KV heads handed out
+//             together, 0 = the host's choice), warm (milliseconds of load before a row is timed)
 //
-// Method: random normal q, k and v in e4m3, the same buffers in every launch; a graph of launches of some milliseconds,
+// Method: random normal q, k and v, the same buffers in every launch; a graph of launches of some milliseconds,
 // replayed until the card is warm, then nine timed replays, median. FLOP = 4 * q tokens * keys * head dim * query
 // heads, half of it under a causal mask. Clock and power are read while the last replay runs; /clk is FLOP a clock and
-// multiprocessor at that clock, of 8192. Built with -DQF_PREFILL_CLOCKS, /clk uses the clocks that dense launches
-// counted.
+// multiprocessor at that clock, of 8192 (FP8) or 4096 (16 bits). Built with -DQF_PREFILL_CLOCKS, /clk uses the clocks
+// that dense launches counted.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +23,7 @@
 #include "bench/common/timing.cuh"
 #include "cells.h"
 #include "kernels/cuda/common/check.cuh"
-#include "kernels/cuda/common/convert.cuh"
+#include "kernels/cuda/common/output.cuh"
 #include "kernels/cuda/prefill/launch.cuh"
 
 using namespace qfuse::prefill;
@@ -40,9 +40,10 @@ struct Options {
 int g_multiprocessors;
 cudaStream_t g_stream;
 
-__global__ void fill_random(uint32_t *data, size_t words, uint32_t seed) {
+// Random normal numbers, four at a time.
+__global__ void fill_random(uint8_t *data, size_t groups, int dtype, uint32_t seed) {
     const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-    for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += stride) {
+    for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < groups; i += stride) {
         uint64_t state = (i + 1) * 0x9E3779B97F4A7C15ull + seed;
         float x[4];
         for (int k = 0; k < 4; ++k) {
@@ -50,7 +51,12 @@ __global__ void fill_random(uint32_t *data, size_t words, uint32_t seed) {
             const float u = ((state >> 40) + 1) * (1.0f / 16777217.0f), v = (state & 0xFFFFFF) * (1.0f / 16777216.0f);
             x[k] = sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
         }
-        data[i] = qfuse::f32_to_e4m3x2(x[0], x[1]) | static_cast<uint32_t>(qfuse::f32_to_e4m3x2(x[2], x[3])) << 16;
+        if (dtype == QF_PREFILL_E4M3) {
+            reinterpret_cast<uint32_t *>(data)[i] =
+                qfuse::f32_to_e4m3x2(x[0], x[1]) | static_cast<uint32_t>(qfuse::f32_to_e4m3x2(x[2], x[3])) << 16;
+        } else {
+            reinterpret_cast<uint2 *>(data)[i] = qfuse::f32x4_to_16x4(x, dtype);
+        }
     }
 }
 
@@ -66,12 +72,12 @@ struct Buffer {
     }
 };
 
-void fill(Buffer<uint8_t> &buffer, size_t bytes, uint32_t seed) {
-    fill_random<<<1024, 256, 0, g_stream>>>(reinterpret_cast<uint32_t *>(buffer.data), bytes / 4, seed);
+void fill(Buffer<uint8_t> &buffer, size_t elements, int dtype, uint32_t seed) {
+    fill_random<<<1024, 256, 0, g_stream>>>(buffer.data, elements / 4, dtype, seed);
 }
 
 struct Variant {
-    int page_size = 0, out_dtype = QF_PREFILL_E4M3;
+    int page_size = 0, dtype = QF_PREFILL_E4M3, out_dtype = QF_PREFILL_E4M3;
     bool causal = true, head_major = false;
     std::vector<int> mix; // tokens of each sequence of a packed, paged batch; empty: the cell's batch and tokens
 };
@@ -118,7 +124,7 @@ void run_cell(const Cell &cell, const Variant &variant) {
     const Shape shape(cell, variant);
     const bool packed = !variant.mix.empty();
     qf_prefill_problem problem = {};
-    problem.dtype = QF_PREFILL_E4M3, problem.out_dtype = variant.out_dtype, problem.head_dim = cell.head_dim;
+    problem.dtype = variant.dtype, problem.out_dtype = variant.out_dtype, problem.head_dim = cell.head_dim;
     problem.kv_heads = cell.kv_heads, problem.group = cell.q_heads / cell.kv_heads;
     problem.batch = static_cast<int>(shape.lengths.size()), problem.packed = packed;
     problem.q_tokens = packed ? static_cast<int>(shape.tokens) : cell.tokens;
@@ -131,11 +137,12 @@ void run_cell(const Cell &cell, const Variant &variant) {
     const size_t q_count = static_cast<size_t>(shape.tokens) * cell.q_heads * cell.head_dim;
     const size_t k_count = static_cast<size_t>(shape.blocks) * shape.block * cell.kv_heads * cell.head_dim;
     const size_t entries = shape.lengths.size() * shape.width;
-    Buffer<uint8_t> q(q_count), k(k_count), v(k_count), out(q_count * 2);
+    const int bytes = qf_prefill_element_bytes(variant.dtype);
+    Buffer<uint8_t> q(q_count * bytes), k(k_count * bytes), v(k_count * bytes), out(q_count * 2);
     Buffer<int> table(entries + 2 * g_multiprocessors), lengths(shape.lengths.size()), start(shape.lengths.size() + 1);
     Buffer<float> scales(4);
     Buffer<uint32_t> ticket(1);
-    fill(q, q_count, 1), fill(k, k_count, 2), fill(v, k_count, 3);
+    fill(q, q_count, variant.dtype, 1), fill(k, k_count, variant.dtype, 2), fill(v, k_count, variant.dtype, 3);
     std::vector<int> pages(shape.blocks), host_table(entries, 0), host_start(1, 0);
     for (int64_t i = 0; i < shape.blocks; ++i) pages[i] = static_cast<int>(i);
     std::mt19937 shuffle(1);
@@ -155,7 +162,7 @@ void run_cell(const Cell &cell, const Variant &variant) {
     CHECK(cudaMemset(ticket.data, 0, 4));
     qf_prefill_params p;
     qf_prefill_fill(&problem, &p);
-    const int64_t row = cell.head_dim, kv_row = row * cell.kv_heads;
+    const int64_t row = int64_t{cell.head_dim} * bytes, kv_row = row * cell.kv_heads;
     const qf_prefill_tensor q_tensor = {q.data, row * cell.q_heads, row, row * cell.q_heads * cell.tokens};
     qf_prefill_tensor k_tensor = {k.data, variant.head_major ? row : kv_row,
                                   variant.head_major ? row * shape.block : row, kv_row * shape.block};
@@ -169,8 +176,8 @@ void run_cell(const Cell &cell, const Variant &variant) {
     p.q_scale = scales.data, p.k_scale = scales.data + 1, p.v_scale = scales.data + 2, p.out_scale = scales.data + 3;
     p.block_table = table.data, p.block_table_stride = shape.width;
     if (packed) p.q_start = start.data, p.kv_lens = lengths.data;
-    p.out_batch_stride = row * cell.q_heads * cell.tokens, p.out_token_stride = row * cell.q_heads;
-    p.out_head_stride = row, p.bottom_right = 1;
+    p.out_head_stride = cell.head_dim, p.out_token_stride = p.out_head_stride * cell.q_heads;
+    p.out_batch_stride = p.out_token_stride * cell.tokens, p.bottom_right = 1;
     if (g_options.section > 0) p.section_heads = g_options.section;
 
     const double flop = shape.flop;
@@ -254,6 +261,11 @@ int main(int argc, char **argv) {
     CHECK(cudaStreamCreate(&g_stream));
     std::printf("%s, %d multiprocessors\n", properties.name, g_multiprocessors);
     if (wanted("dense")) run_table("dense BSHD, e4m3 in and out", kDenseCells, {}, true);
+    if (wanted("dense16")) {
+        Variant variant;
+        variant.dtype = variant.out_dtype = QF_PREFILL_BF16;
+        run_table("dense BSHD, bf16 in and out", kDense16Cells, variant, true);
+    }
     if (wanted("paged")) {
         Variant variant;
         for (int page : {64, 16}) {
@@ -263,25 +275,38 @@ int main(int argc, char **argv) {
         variant.page_size = 64, variant.head_major = true;
         run_table("paged 64 HND", kPagedCells, variant, false);
     }
-    if (wanted("types")) {
+    if (wanted("paged16")) {
         Variant variant;
+        variant.dtype = variant.out_dtype = QF_PREFILL_BF16, variant.page_size = 64;
+        run_table("paged 64 NHD, bf16 in and out", kPaged16Cells, variant, false);
+        variant.page_size = 16;
+        run_table("paged 16 NHD, bf16 in and out", kPaged16Cells, variant, false);
+    }
+    if (wanted("types")) {
+        static const char *const names[] = {"bf16", "f16", "e4m3"};
         for (int dtype : {QF_PREFILL_E4M3, QF_PREFILL_BF16, QF_PREFILL_F16}) {
-            variant.out_dtype = dtype;
-            run_table(dtype == QF_PREFILL_E4M3   ? "e4m3 out"
-                      : dtype == QF_PREFILL_BF16 ? "bf16 out"
-                                                 : "f16 out",
-                      kTypeCells, variant, true);
+            for (int out_dtype : {QF_PREFILL_E4M3, QF_PREFILL_BF16, QF_PREFILL_F16}) {
+                if (dtype != QF_PREFILL_E4M3 && out_dtype != QF_PREFILL_E4M3 && out_dtype != dtype) continue;
+                Variant variant;
+                variant.dtype = dtype, variant.out_dtype = out_dtype;
+                const std::string title = std::string(names[dtype]) + " in, " + names[out_dtype] + " out";
+                run_table(title.c_str(), kTypeCells, variant, true);
+            }
         }
     }
-    if (wanted("mix")) {
-        // The longest sequence first, then last: the order must not matter much.
+    for (int dtype : {QF_PREFILL_E4M3, QF_PREFILL_BF16}) {
+        if (!wanted("mix")) break;
+        const std::string title =
+            dtype == QF_PREFILL_E4M3 ? "e4m3, packed, page 64 NHD: " : "bf16, packed, page 64 NHD: ";
         Variant variant;
-        variant.page_size = 64;
+        variant.dtype = variant.out_dtype = dtype, variant.page_size = 64;
+        // What the mix is measured by; then the longest sequence first, then last: the order must not matter much.
+        run_table((title + "one sequence").c_str(), kMixUniformCells, variant, false);
         variant.mix.assign(16, 1024);
         variant.mix.front() = 16384;
-        run_table("packed, page 64 NHD: 16k, then 15 of 1k", kMixCells, variant, false);
+        run_table((title + "16k, then 15 of 1k").c_str(), kMixCells, variant, false);
         std::swap(variant.mix.front(), variant.mix.back());
-        run_table("packed, page 64 NHD: 15 of 1k, then 16k", kMixCells, variant, false);
+        run_table((title + "15 of 1k, then 16k").c_str(), kMixCells, variant, false);
     }
     return 0;
 }

@@ -63,6 +63,12 @@ static bool is_aligned(const qf_view *view) {
     return (uintptr_t)view->data % 16 == 0;
 }
 
+/* The kernels keep P in V's elements: e4m3 as `kernel` says, or 16 bits, more than it asks for. */
+static bool takes_p(const qf_attention *at) {
+    if (qf_dtype_bits(at->v->dtype) == 16) return at->p_mode != QF_VALUE_graph;
+    return at->p_mode == QF_VALUE_kernel && at->p_dtype == QF_F8E4M3FN;
+}
+
 /* What the limits of a row cannot say. */
 static bool takes(const qf_attention *at, const qf_prefill_problem *problem, const qf_cuda_attention_extras *extras,
                   const qf_kernel_step *step) {
@@ -70,8 +76,7 @@ static bool takes(const qf_attention *at, const qf_prefill_problem *problem, con
     const qf_view *out = &step->call.results[0];
     return at->k->dtype == at->q->dtype && at->v->dtype == at->q->dtype && at->out_depth == at->depth &&
            is_aligned(at->q) && is_aligned(at->k) && is_aligned(at->v) && is_aligned(out) && !at->bias && !at->mask &&
-           at->p_mode == QF_VALUE_kernel && at->p_dtype == QF_F8E4M3FN && (!at->block_table || at->pages > 0) &&
-           (!at->sinks || at->sinks->dtype == QF_F32) &&
+           takes_p(at) && (!at->block_table || at->pages > 0) && (!at->sinks || at->sinks->dtype == QF_F32) &&
            (!qf_dtype_is_float8(out->dtype) || (extras->out_compute == QF_F32 && extras->via != QF_F64));
 }
 
@@ -126,12 +131,17 @@ static bool add_map(qf_cuda_recorder *recorder, qf_cuda_launch *launch, size_t o
     return true;
 }
 
-/* Strides of 1-byte elements are bytes. */
+/* In bytes from the library's elements. */
+static qf_prefill_tensor tensor_of(const qf_view *view, int64_t token, int64_t head, int64_t outer) {
+    const int64_t bytes = qf_dtype_bits(view->dtype) / 8;
+    return (qf_prefill_tensor){view->data, token * bytes, head * bytes, outer * bytes};
+}
+
 static bool add_maps(qf_cuda_recorder *recorder, qf_cuda_launch *launch, const qf_attention *at,
                      const qf_prefill_problem *problem) {
-    const qf_prefill_tensor q = {at->q->data, at->q_steps.row, at->q_steps.head, outer_step(at, &at->q_steps)};
-    const qf_prefill_tensor k = {at->k->data, at->k_steps.key, at->k_steps.head, at->k_steps.sequence};
-    const qf_prefill_tensor v = {at->v->data, at->v_steps.key, at->v_steps.head, at->v_steps.sequence};
+    const qf_prefill_tensor q = tensor_of(at->q, at->q_steps.row, at->q_steps.head, outer_step(at, &at->q_steps));
+    const qf_prefill_tensor k = tensor_of(at->k, at->k_steps.key, at->k_steps.head, at->k_steps.sequence);
+    const qf_prefill_tensor v = tensor_of(at->v, at->v_steps.key, at->v_steps.head, at->v_steps.sequence);
     qf_prefill_map q_map, k_map, v_map;
     qf_prefill_describe_query(problem, &q, &q_map);
     qf_prefill_describe_keys(problem, &k, &k_map);

@@ -1,77 +1,10 @@
 /* Owns: tests of the builders of attention on a GPU: which kernels a step becomes, their parameters, launches, tensor
- * maps, what is handed over and what is refused. Does not own: which row a query gets (tests/spec/hopper_rows_test.c),
- * numbers (tests/gpu). Next: cuda_check.h. */
-#include "tests/kernels/cuda_check.h"
+ * maps, what is handed over and what is refused. Does not own: prefill (cuda_prefill_test.c), which row a query gets
+ * (tests/spec/hopper_rows_test.c), numbers (tests/gpu). Next: cuda_attention_steps.h. */
+#include "tests/kernels/cuda_attention_steps.h"
 
-#include "kernels/cuda/attention.h"
 #include "kernels/cuda/decode/params.h"
 #include "kernels/cuda/decode/select.h"
-#include "kernels/cuda/prefill/params.h"
-
-#define PLACE(n)  ((uintptr_t)0x10000000 + (uintptr_t)(n)*0x1000000)
-#define DENSE     1140
-#define PAGED     1141
-#define DECODE    2000
-#define PREFILL   2010
-#define PAGED_PRE 2011
-
-static void set(cuda_test *test, uint32_t index, qf_dtype dtype, cuda_shape shape) {
-    qf_kernel_call *call = &test->steps[0].call;
-    test->rooms[0].operands[index] = cuda_view(dtype, shape, PLACE(index));
-    if (call->operand_count <= index) call->operand_count = index + 1;
-}
-
-static qf_kernel_attribute *attribute(cuda_test *test, uint32_t index) {
-    return &test->rooms[0].attributes[index];
-}
-
-static qf_status record(cuda_test *test, uint32_t number) {
-    test->recorder.remaining = test->recorder.taken = 1;
-    test->recorder.first = test->recorder.last = NULL;
-    test->recorder.scratch_used = 0;
-    test->message[0] = '\0';
-    return qf_cuda_builder_of(qf_kernel_row_of(number))(&test->recorder, &test->steps[0]);
-}
-
-/* q [2, 8, 100, 64], k and v [2, 2, 300, 64]. */
-static void start_dense(cuda_test *test, qf_dtype q, qf_dtype k, qf_dtype v, int64_t depth, int64_t out_depth) {
-    cuda_start(test);
-    qf_kernel_step *step = cuda_add(test, QF_OP_attention);
-    attribute(test, QF_ATTR(attention, scale))->number = 0.125;
-    set(test, 0, q, CUDA_SHAPE(2, 8, 100, depth));
-    set(test, 1, k, CUDA_SHAPE(2, 2, 300, depth));
-    set(test, 2, v, CUDA_SHAPE(2, 2, 300, out_depth));
-    for (uint32_t i = 0; i < 3; i++)
-        if (qf_dtype_is_float8(test->rooms[0].operands[i].dtype))
-            set(test, i == 2 ? QF_IN(attention, v_scale) : QF_IN(attention, q_scale) + i, QF_F32, CUDA_SCALAR);
-    cuda_result(test, step, QF_BF16, CUDA_SHAPE(2, 8, 100, out_depth), PLACE(30));
-}
-
-/* q [rows, 8, depth] over caches [50, page, 2, depth] of 4 sequences with up to 8 pages. */
-static void start_paged(cuda_test *test, qf_dtype q, qf_dtype cache, int64_t rows, int64_t depth, int64_t page) {
-    cuda_start(test);
-    qf_kernel_step *step = cuda_add(test, QF_OP_paged_attention);
-    attribute(test, QF_ATTR(paged_attention, scale))->number = 0.125;
-    set(test, QF_IN(paged_attention, q), q, CUDA_SHAPE(rows, 8, depth));
-    set(test, QF_IN(paged_attention, k_cache), cache, CUDA_SHAPE(50, page, 2, depth));
-    set(test, QF_IN(paged_attention, v_cache), cache, CUDA_SHAPE(50, page, 2, depth));
-    set(test, QF_IN(paged_attention, block_table), QF_I32, CUDA_SHAPE(4, 8));
-    set(test, QF_IN(paged_attention, kv_lens), QF_I32, CUDA_SHAPE(4));
-    if (qf_dtype_is_float8(q)) set(test, QF_IN(paged_attention, q_scale), QF_F32, CUDA_SCALAR);
-    if (qf_dtype_is_float8(cache)) {
-        set(test, QF_IN(paged_attention, k_scale), QF_F32, CUDA_SHAPE(2));
-        set(test, QF_IN(paged_attention, v_scale), QF_F32, CUDA_SHAPE(1));
-    }
-    set(test, QF_IN(paged_attention, out_scale), QF_F32, CUDA_SCALAR);
-    cuda_result(test, step, QF_F8E4M3FN, CUDA_SHAPE(rows, 8, depth), PLACE(30));
-    attribute(test, QF_ATTR(paged_attention, p))->integer = QF_VALUE_kernel;
-}
-
-static const qf_cuda_attention_params *general(const cuda_test *test, uint32_t index, const char *kernel) {
-    const qf_cuda_launch *launch = cuda_launch_at(test, index, kernel);
-    assert_int_equal(launch->params_size, sizeof(qf_cuda_attention_params));
-    return launch->params;
-}
 
 /* --- the general kernels --- */
 
@@ -241,15 +174,6 @@ static qf_decode_params decode(const cuda_test *test, const char *kernel) {
     return params;
 }
 
-static qf_prefill_params prefill(const cuda_test *test, uint32_t index) {
-    const qf_cuda_launch *launch = cuda_launch_at(test, index, "qf_prefill_e4m3_d128_f16");
-    qf_prefill_params params;
-    assert_int_equal(launch->params_size, sizeof params);
-    assert_true(launch->dependent && launch->maps && launch->maps->next && launch->maps->next->next);
-    memcpy(&params, launch->params, sizeof params);
-    return params;
-}
-
 static void one_token_a_sequence_is_decode_alone(void **state) {
     (void)state;
     for (int hnd = 0; hnd < 2; hnd++) {
@@ -344,13 +268,6 @@ static void tokens_fill_one_block_of_rows(void **state) {
     }
 }
 
-static void expect_only(cuda_test *test, uint32_t number, const char *kernel) {
-    assert_int_equal(record(test, number), QF_OK);
-    assert_int_equal(cuda_action_count(test), 1);
-    (void)cuda_launch_at(test, 0, kernel);
-    cuda_finish(test);
-}
-
 static void what_decode_does_not_take_is_handed_over(void **state) {
     (void)state;
     cuda_test test;
@@ -388,66 +305,6 @@ static void no_keys_after_the_row_is_causal(void **state) {
     cuda_finish(&test);
 }
 
-/* --- prefill --- */
-
-static void dense_float8_is_prefill(void **state) {
-    (void)state;
-    cuda_test test;
-    start_dense(&test, QF_F8E4M3FN, QF_F8E4M3FN, QF_F8E4M3FN, 128, 128);
-    attribute(&test, QF_ATTR(attention, p))->integer = QF_VALUE_kernel;
-    set(&test, QF_IN(attention, k_scale), QF_F32, CUDA_SHAPE(2));
-    assert_int_equal(record(&test, PREFILL), QF_OK);
-    assert_int_equal(cuda_action_count(&test), 1);
-    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_prefill_e4m3_d128_f16");
-    const qf_prefill_params params = prefill(&test, 0);
-    assert_int_equal(params.batch, 2);
-    assert_int_equal(params.q_tokens, 100);
-    assert_int_equal(params.kv_tokens, 300);
-    assert_int_equal(params.page_size, 0);
-    assert_int_equal(params.k_scale_stride, 1);
-    assert_int_equal(params.out_head_stride, 100 * 128);
-    assert_int_equal(params.out_token_stride, 128);
-    assert_int_equal(params.least_tokens, 0);
-    assert_ptr_equal(params.ticket, test.recorder.zeroed);
-    assert_int_equal(launch->maps->params_offset, offsetof(qf_prefill_params, v_map));
-    assert_ptr_equal(launch->maps->next->address, (void *)PLACE(1));
-    assert_int_equal(launch->maps->next->strides[0], 128);
-    assert_int_equal(launch->maps->next->strides[1], 300 * 128);
-    cuda_finish(&test);
-}
-
-/* P of the prefill kernel is e4m3: only where the graph takes the kernel's own. */
-static void p_of_the_graph_is_not_prefill(void **state) {
-    (void)state;
-    for (int64_t p = QF_VALUE_none; p <= QF_VALUE_graph; p++) {
-        cuda_test test;
-        start_dense(&test, QF_F8E4M3FN, QF_F8E4M3FN, QF_F8E4M3FN, 128, 128);
-        attribute(&test, QF_ATTR(attention, p))->integer = p;
-        if (p == QF_VALUE_graph) set(&test, QF_IN(attention, p_scale), QF_F32, CUDA_SCALAR);
-        expect_only(&test, PREFILL, "qf_attention_tensor");
-    }
-}
-
-/* Paged rows without q_start are sequences of one token, one row apart. */
-static void paged_rows_are_sequences(void **state) {
-    (void)state;
-    cuda_test test;
-    start_paged(&test, QF_F8E4M3FN, QF_F8E4M3FN, 4, 128, 64);
-    assert_int_equal(record(&test, PAGED_PRE), QF_OK);
-    const qf_prefill_params params = prefill(&test, 0);
-    assert_int_equal(params.batch, 4);
-    assert_int_equal(params.q_tokens, 1);
-    assert_int_equal(params.out_batch_stride, 8 * 128);
-    assert_int_equal(params.page_size, 64);
-    cuda_finish(&test);
-    start_paged(&test, QF_F8E4M3FN, QF_F8E4M3FN, 4, 128, 64);
-    assert_int_equal(record(&test, PAGED), QF_OK);
-    const qf_cuda_attention_params *plain = general(&test, 0, "qf_attention_tensor");
-    assert_int_equal(plain->tiles, 1);
-    assert_int_equal(plain->work, 4 * 2);
-    cuda_finish(&test);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(operand_types_choose_the_kernel),
                                        cmocka_unit_test(rows_of_a_group_fill_tiles),
@@ -461,9 +318,6 @@ int main(void) {
                                        cmocka_unit_test(packed_sequences_are_divided_by_length),
                                        cmocka_unit_test(tokens_fill_one_block_of_rows),
                                        cmocka_unit_test(what_decode_does_not_take_is_handed_over),
-                                       cmocka_unit_test(no_keys_after_the_row_is_causal),
-                                       cmocka_unit_test(dense_float8_is_prefill),
-                                       cmocka_unit_test(p_of_the_graph_is_not_prefill),
-                                       cmocka_unit_test(paged_rows_are_sequences)};
+                                       cmocka_unit_test(no_keys_after_the_row_is_causal)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

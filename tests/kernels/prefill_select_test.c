@@ -33,8 +33,8 @@ static void test_what_is_refused_says_why(void **state) {
     (void)state;
     qf_prefill_problem p = usual();
     assert_null(qf_prefill_refusal(&p));
-    p = usual(), p.dtype = QF_PREFILL_BF16;
-    refuses(p, "e4m3");
+    p = usual(), p.dtype = QF_PREFILL_E5M2;
+    refuses(p, "e4m3, bf16 or f16");
     p = usual(), p.head_dim = 96;
     refuses(p, "head dim");
     p = usual(), p.out_dtype = QF_PREFILL_NONE;
@@ -72,6 +72,8 @@ static void test_a_soft_cap_takes_scores_in_f32(void **state) {
     assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).form.scores, QF_PREFILL_SCORES_F32);
     p.softcap = 0.0f, p.f32_scores = 1;
     assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).form.scores, QF_PREFILL_SCORES_F32);
+    p = usual(), p.dtype = QF_PREFILL_BF16;
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).form.scores, QF_PREFILL_SCORES_F32);
 }
 
 /* The grid is never larger than the device or the work, and shared memory fits, for every variant and batch. */
@@ -82,6 +84,7 @@ static void test_launches_fit_the_device(void **state) {
             for (int batch = 0; batch <= QF_PREFILL_MAX_BATCH; batch += 256) {
                 qf_prefill_problem p = usual();
                 p.head_dim = head_dim, p.f32_scores = f32, p.batch = batch, p.packed = 1;
+                p.dtype = batch % 512 ? QF_PREFILL_E4M3 : batch % 1024 ? QF_PREFILL_BF16 : QF_PREFILL_F16;
                 assert_null(qf_prefill_refusal(&p));
                 qf_prefill_choice choice = qf_prefill_choose(&p, MULTIPROCESSORS);
                 /* barriers and work descriptions are static */
@@ -165,6 +168,30 @@ static void test_tensor_maps_follow_layouts(void **state) {
     assert_int_equal(map.box[1], 256);
 }
 
+/* A box lies in one page and divides a tile, whatever the tile is. */
+static void test_boxes_divide_tiles(void **state) {
+    (void)state;
+    static const int dtypes[] = {QF_PREFILL_E4M3, QF_PREFILL_BF16, QF_PREFILL_F16};
+    for (int i = 0; i < 3; i++)
+        for (int head_dim = 64; head_dim <= 256; head_dim *= 2)
+            for (int page = 0; page <= 128; page = page ? 2 * page : 16) {
+                qf_prefill_problem p = usual();
+                p.dtype = dtypes[i], p.head_dim = head_dim, p.page_size = page, p.pages = 9;
+                assert_null(qf_prefill_refusal(&p));
+                const int bytes = qf_prefill_element_bytes(p.dtype);
+                const qf_prefill_tensor k = {(void *)(uintptr_t)8192, 1024 * bytes, 256 * bytes, 65536 * bytes};
+                qf_prefill_map map;
+                qf_prefill_describe_keys(&p, &k, &map);
+                check_map(&map);
+                assert_int_equal(map.extents[0], head_dim * bytes);
+                assert_int_equal(map.strides[0], 1024 * bytes);
+                const int tile = qf_prefill_tile_keys(qf_prefill_form_of(&p)), box = (int)map.box[1];
+                assert_int_equal(tile % box, 0);
+                assert_true(tile / box <= 32); /* a lane each */
+                if (page) assert_int_equal(page % box, 0);
+            }
+}
+
 /* fault_46: dimensions of one element may have any stride. */
 static void fault_46_strides_of_single_elements_are_replaced(void **state) {
     (void)state;
@@ -188,6 +215,7 @@ int main(void) {
         cmocka_unit_test(test_rows_are_divided_by_the_group_exactly),
         cmocka_unit_test(test_windows_become_distances),
         cmocka_unit_test(test_tensor_maps_follow_layouts),
+        cmocka_unit_test(test_boxes_divide_tiles),
         cmocka_unit_test(fault_46_strides_of_single_elements_are_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,7 +62,8 @@ static void paged_steps_by_type_and_size(void **state) {
                  {QF_BF16, QF_F8E5M2, QF_F16, 128, 32, 2001},
                  {QF_BF16, QF_BF16, QF_F8E4M3FN, 128, 64, 2002},
                  {QF_F16, QF_BF16, QF_F8E4M3FN, 128, 64, 1141},
-                 {QF_F16, QF_F16, QF_F16, 128, 64, 1141},
+                 {QF_F16, QF_F16, QF_F16, 128, 64, 2015},
+                 {QF_F16, QF_F16, QF_F16, 128, 256, 1141},
                  {QF_F32, QF_F8E4M3FN, QF_F32, 128, 64, 1141},
                  {QF_F8E5M2, QF_F8E5M2, QF_F8E4M3FN, 128, 64, 1141},
                  {QF_BF16, QF_F8E4M3FN, QF_BF16, 96, 64, 1141},
@@ -97,6 +98,9 @@ static void paged_steps_by_feature(void **state) {
     query.values[QF_ATTR(paged_attention, empty_row)].integer = QF_VALUE_zero;
     query.values[QF_ATTR(paged_attention, align)].integer = QF_VALUE_top_left;
     expect_row(&query, QF_TARGET_sm_90a, 2011);
+    for (int i = 1; i < 3; i++) query.operands[i].dtype = QF_BF16;
+    query.operands[QF_IN(paged_attention, q)].dtype = QF_BF16;
+    expect_row(&query, QF_TARGET_sm_90a, 2013);
     query.values[QF_ATTR(paged_attention, align)].integer = QF_VALUE_bottom_right;
     query.values[QF_ATTR(paged_attention, p)].integer = QF_VALUE_graph;
     expect_row(&query, QF_TARGET_sm_90a, 1141);
@@ -121,6 +125,13 @@ static void dense_steps(void **state) {
     dense(&query, QF_F8E4M3FN, QF_F8E4M3FN, 80);
     expect_row(&query, QF_TARGET_sm_90a, 1140);
     dense(&query, QF_BF16, QF_F8E4M3FN, 128);
+    expect_row(&query, QF_TARGET_sm_90a, 2012);
+    expect_row(&query, QF_TARGET_sm_100a, 1140);
+    query.values[QF_ATTR(attention, p)].integer = QF_VALUE_none;
+    expect_row(&query, QF_TARGET_sm_90a, 2012);
+    dense(&query, QF_F16, QF_F16, 256);
+    expect_row(&query, QF_TARGET_sm_90a, 2014);
+    query.operands[QF_IN(attention, v)].dtype = QF_BF16;
     expect_row(&query, QF_TARGET_sm_90a, 1140);
 }
 

@@ -7,14 +7,20 @@
 #include "params.h"
 
 // Every variant: (elements of q, k, v, head dim, accumulators of the scores). f16 scores are the fast ones; f32 scores
-// serve soft caps, and scores beyond the range that f16 describes well.
+// serve soft caps, and scores beyond the range that f16 describes well. 16-bit operands have f32 scores only.
 #define QF_PREFILL_VARIANTS(X)                                                                                         \
     X(E4M3, e4m3, 64, F16, f16)                                                                                        \
     X(E4M3, e4m3, 64, F32, f32)                                                                                        \
     X(E4M3, e4m3, 128, F16, f16)                                                                                       \
     X(E4M3, e4m3, 128, F32, f32)                                                                                       \
     X(E4M3, e4m3, 256, F16, f16)                                                                                       \
-    X(E4M3, e4m3, 256, F32, f32)
+    X(E4M3, e4m3, 256, F32, f32)                                                                                       \
+    X(BF16, bf16, 64, F32, f32)                                                                                        \
+    X(BF16, bf16, 128, F32, f32)                                                                                       \
+    X(BF16, bf16, 256, F32, f32)                                                                                       \
+    X(F16, f16, 64, F32, f32)                                                                                          \
+    X(F16, f16, 128, F32, f32)                                                                                         \
+    X(F16, f16, 256, F32, f32)
 
 enum qf_prefill_scores { QF_PREFILL_SCORES_F16 = 0, QF_PREFILL_SCORES_F32 = 1 };
 
@@ -55,7 +61,14 @@ QF_PREFILL_FUNCTION int qf_prefill_tile_rows(qf_prefill_form form) {
 
 // Keys of a tile.
 QF_PREFILL_FUNCTION int qf_prefill_tile_keys(qf_prefill_form form) {
+    if (qf_prefill_element_bytes(form.dtype) == 2) return form.head_dim == 256 ? 80 : 128;
     return form.head_dim == 64 && form.scores == QF_PREFILL_SCORES_F16 ? 256 : 128;
+}
+
+// Keys that one copy brings: a tile, or a part that lies in one page. Pages are powers of two.
+QF_PREFILL_FUNCTION int qf_prefill_box_keys(qf_prefill_form form, int page_size) {
+    const int tile = qf_prefill_tile_keys(form), divisor = tile & -tile;
+    return page_size == 0 ? tile : page_size < divisor ? page_size : divisor;
 }
 
 QF_PREFILL_FUNCTION int qf_prefill_threads(qf_prefill_form form) {
@@ -67,21 +80,22 @@ QF_PREFILL_FUNCTION int qf_prefill_panel_bytes(qf_prefill_form form) {
     return qf_prefill_row_bytes(form) < 128 ? qf_prefill_row_bytes(form) : 128;
 }
 
-// Tiles that each ring holds.
+// Tiles that each ring holds. Of 16-bit elements the ring of transposed values holds values as they are.
 QF_PREFILL_FUNCTION int qf_prefill_query_stages(qf_prefill_form form) {
     return form.head_dim > 128 ? 1 : 2;
 }
 
 QF_PREFILL_FUNCTION int qf_prefill_key_stages(qf_prefill_form form) {
-    return form.head_dim > 128 ? 2 : 3;
+    return qf_prefill_row_bytes(form) > 128 ? 2 : 3;
 }
 
 QF_PREFILL_FUNCTION int qf_prefill_value_stages(qf_prefill_form form) {
+    if (qf_prefill_element_bytes(form.dtype) == 2) return 0;
     return form.head_dim > 128 ? 1 : 2;
 }
 
 QF_PREFILL_FUNCTION int qf_prefill_transposed_stages(qf_prefill_form form) {
-    return form.head_dim > 128 ? 2 : 3;
+    return qf_prefill_row_bytes(form) > 128 ? 2 : 3;
 }
 
 // Dynamic shared memory: the rings, a tile of ones, alignment to 1024.

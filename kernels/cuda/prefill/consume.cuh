@@ -2,22 +2,18 @@
 // Does not own: scores and softmax (scores_f16.cuh), the output (epilogue.cuh).
 // Read next: epilogue.cuh.
 //
-// Of a tile, S = Q K^T, P = exponentials in e4m3, T = P V^T in a fresh accumulator, and O = O * factor + T in f32: the
-// FP8 adder truncates at about 14 bits, a bias that grows with the sum, so it never adds more than one tile of keys.
-// T takes the registers of S. Row sums come from a product of the rounded P with ones, so numerator and denominator
-// share P's rounding. Three warpgroups run freely, so that one's softmax hides behind the others' products.
+// Of a tile, S = Q K^T, P = exponentials in the elements of V, O += P V. Three warpgroups run freely, so that one's
+// softmax hides behind the others' products.
 #pragma once
 
 #include <type_traits>
 
+#include "accumulate.cuh"
 #include "epilogue.cuh"
 #include "query.cuh"
 #include "scores_f32.cuh"
 
 namespace qfuse::prefill {
-
-// Of V^T and of the ones, whose rows are keys.
-using KeyDescriptor = MatrixDescriptor<Swizzle::k128Bytes>;
 
 // The rows of a warpgroup against keys; the same in all its threads.
 struct Reach {
@@ -69,59 +65,6 @@ __device__ __forceinline__ void start_scores(S &scores, Descriptor q, Descriptor
     wgmma_commit();
 }
 
-// What a warpgroup carries through a tile of work.
-template <class C>
-struct Accumulator {
-    static constexpr int kChunk = C::kHeadDim < 128 ? C::kHeadDim : 128; // head dim of one product P V^T
-    static constexpr int kChunks = C::kHeadDim / kChunk;
-
-    float o[kChunks][kChunk / 2];
-    float sum[2];
-    float reference[2];
-
-    __device__ __forceinline__ void clear(float no_reference) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) sum[i] = 0.0f, reference[i] = no_reference;
-#pragma unroll
-        for (int chunk = 0; chunk < kChunks; ++chunk) {
-#pragma unroll
-            for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] = 0.0f;
-        }
-    }
-
-    // O = O * factor + P V^T for one chunk, and with the first one the row sums. `meanwhile` runs while the product
-    // does.
-    template <int Chunk, class Meanwhile>
-    __device__ __forceinline__ void accumulate(const uint32_t (&p)[C::kKeys / 8], const float (&factor)[2],
-                                               KeyDescriptor v, KeyDescriptor ones, Meanwhile meanwhile) {
-        constexpr uint32_t kPanel = C::kHeadDim * 128 / 16;
-        float t[kChunk / 2], sums[4];
-        v = v + Chunk * (kChunk * 128 / 16);
-        wgmma_fence();
-        wgmma_e4m3<false>(t, p, v);
-#pragma unroll
-        for (int step = 1; step < C::kKeys / 32; ++step) {
-            wgmma_e4m3<true>(t, p + 4 * step, v + step / 4 * kPanel + step % 4 * 2);
-        }
-        if (Chunk == 0) {
-            wgmma_e4m3<false>(sums, p, ones);
-#pragma unroll
-            for (int step = 1; step < C::kKeys / 32; ++step) wgmma_e4m3<true>(sums, p + 4 * step, ones);
-        }
-        wgmma_commit();
-        meanwhile();
-        wgmma_wait<0>();
-        wgmma_pin(t);
-        if (Chunk == 0) wgmma_pin(sums);
-#pragma unroll
-        for (int i = 0; i < kChunk / 2; ++i) o[Chunk][i] = fmaf(o[Chunk][i], factor[i >> 1 & 1], t[i]);
-        if (Chunk == 0) {
-            sum[0] = fmaf(sum[0], factor[0], sums[0]);
-            sum[1] = fmaf(sum[1], factor[1], sums[2]);
-        }
-    }
-};
-
 // Score in octaves of a product of stored elements.
 __device__ __forceinline__ float score_scale(const qf_prefill_params &p, const Work &work) {
     float scale = p.softmax_scale * kLog2E;
@@ -135,7 +78,8 @@ template <class C, class S>
 __device__ __forceinline__ void prepare_query(const qf_prefill_params &p, const Work &work, uint32_t rows, S &scores) {
     const float scale = score_scale(p, work);
     int exponent[2] = {0, 0};
-    if (S::kBoundsQuery || scale < 0.0f) bound_query<C>(rows, scale < 0.0f, exponent);
+    if (scale < 0.0f) negate_query<C>(rows);
+    if constexpr (S::kBoundsQuery) bound_query<C>(rows, exponent);
 #pragma unroll
     for (int i = 0; i < 2; ++i) scores.set_multiplier(i, ldexpf(fabsf(scale), exponent[i]), p.softcap);
 }
@@ -165,7 +109,9 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
     const bool elected = (threadIdx.x & 31) == 0;
     using Descriptor = MatrixDescriptor<C::kSwizzle>;
     const Descriptor k_base = Descriptor::at(shared.keys);
-    const KeyDescriptor v_base = KeyDescriptor::at(shared.transposed), ones = KeyDescriptor::at(shared.ones);
+    using Accumulator = std::conditional_t<C::kElementBytes == 1, TwoLevelAccumulator<C>, DirectAccumulator<C>>;
+    const typename Accumulator::Values v_base = Accumulator::values_at(shared.transposed);
+    const KeyDescriptor ones = KeyDescriptor::at(shared.ones);
     for (;;) {
         barrier_wait(shared_address(&barriers.query_full[query.stage]), query.parity);
         const Work work = read_work(shared.work[query.stage]);
@@ -177,7 +123,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         const Reach reach = make_reach<C>(p, work, consumer);
         named_barrier_sync(1 + consumer, 128);
         const Descriptor q = Descriptor::at(rows);
-        Accumulator<C> state;
+        Accumulator state;
         state.clear(Scores::kNone);
         // Tiles `last` to `first` are computed; rows of other warpgroups see the others.
         const bool sees = reach.begin < reach.end;
@@ -206,22 +152,22 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
                 if (first_key < reach.full_begin) scores.mask_before(begin);
             }
             float factor[2];
-            uint32_t probabilities[C::kKeys / 8];
-            scores.exponentials(state.reference, factor);
+            uint32_t probabilities[C::kWords];
+            scores.raise(state.reference, factor);
+            state.rescale(factor);
+            scores.exponentials(state.reference);
             scores.pack(probabilities);
-            const KeyDescriptor v = v_base + transposed.stage * (C::kTileBytes / 16);
-            state.template accumulate<0>(probabilities, factor, v, ones, [&] {
+            state.accumulate(probabilities, factor, v_base + transposed.stage * (C::kTileBytes / 16), ones, [&] {
                 if (tile > first) barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
             });
-            if constexpr (Accumulator<C>::kChunks > 1) {
-                state.template accumulate<1>(probabilities, factor, v, ones, [] {});
-            }
             if (elected) barrier_arrive(shared_address(&barriers.transposed_empty[transposed.stage]));
             transposed.advance();
             jitter();
         }
         skip_tiles<C>(barriers, keys, transposed, first - work.tile_begin);
-        finish_rows<C>(p, work, consumer, rows, state.o, state.sum, state.reference);
+        float sums[2];
+        state.row_sums(sums);
+        finish_rows<C>(p, work, consumer, rows, state.o, sums, state.reference);
         async_proxy_fence();
         __syncwarp();
         jitter();

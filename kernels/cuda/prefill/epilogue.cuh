@@ -85,16 +85,16 @@ __device__ __forceinline__ uint32_t staging_chunk(uint32_t rows, int row, int ch
            ((C::kPanelBytes == 128 ? chunk ^ (row & 7) : chunk ^ ((row >> 1) & 3)) << 4);
 }
 
-// Copies the warp's sixteen staged rows to bytes `offset` .. of their rows in global memory.
-template <class C>
+// Copies `Chunks` 16-byte chunks of the warp's sixteen staged rows to bytes `offset` .. of their rows in global memory.
+template <class C, int Chunks>
 __device__ __forceinline__ void copy_out(const qf_prefill_params &p, const Work &work, int consumer, uint32_t rows,
                                          int element_bytes, int offset) {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
     const int64_t outer = p.q_start != nullptr ? 0 : work.sequence;
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < C::kPanelChunks / 2; ++i) {
-        const int index = lane + 32 * i, local = index / C::kPanelChunks, chunk = index % C::kPanelChunks;
+    for (int i = 0; i < Chunks / 2; ++i) {
+        const int index = lane + 32 * i, local = index / Chunks, chunk = index % Chunks;
         const int row = 64 * consumer + 16 * warp + local, token = row_token(p, row), head = row - token * p.group;
         if (token < p.tile_tokens && work.first_token + token < work.tokens) {
             const int64_t at = outer * p.out_batch_stride + (work.row + work.first_token + token) * p.out_token_stride +
@@ -106,8 +106,52 @@ __device__ __forceinline__ void copy_out(const qf_prefill_params &p, const Work 
     __syncwarp();
 }
 
-// Stores 64 rows; o[chunk][4j], .. + 1 of row g and + 2, + 3 of row g + 8, in the order that transpose.cuh gives the
-// head dim: products 2G and 2G + 1 hold elements 16G + 4t + {0, 2} and {1, 3}.
+// Where a thread's elements of a group of sixteen lie: two rows, four elements each. With V^T they are neighbours,
+// since transpose.cuh gives the head dim an order (products 2G and 2G + 1 hold elements 16G + 4t + {0, 2} and {1, 3});
+// else pairs at 2t and 8 + 2t.
+template <class C>
+__device__ __forceinline__ void group_of(const float *o, int i, float factor, float (&v)[4]) {
+    const float a = o[2 * i] * factor, b = o[2 * i + 1] * factor, c = o[4 + 2 * i] * factor, d = o[5 + 2 * i] * factor;
+    v[0] = a, v[3] = d;
+    v[1] = C::kTransposes ? c : b, v[2] = C::kTransposes ? b : c;
+}
+
+__device__ __forceinline__ void store_shared_2(uint32_t address, uint32_t value) {
+    asm volatile("{.reg .b16 low, high; mov.b32 {low, high}, %1; st.shared.b16 [%0], low;}" ::"r"(address), "r"(value)
+                 : "memory");
+}
+
+__device__ __forceinline__ void store_shared_4(uint32_t address, uint32_t value) {
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+// Stages a group (of four elements, as group_of gives them) of a row of the warp's sixteen, in FP8.
+template <class C>
+__device__ __forceinline__ void stage_fp8(uint32_t rows, int row, int group, uint32_t word) {
+    const int t = threadIdx.x & 3;
+    const uint32_t to = staging_chunk<C>(rows, row, group);
+    if constexpr (C::kTransposes) {
+        store_shared_4(to + 4 * t, word);
+    } else {
+        store_shared_2(to + 2 * t, word);
+        store_shared_2(to + 8 + 2 * t, word >> 16);
+    }
+}
+
+// The same in 16-bit elements; `group` of those in this pass.
+template <class C>
+__device__ __forceinline__ void stage_16(uint32_t rows, int row, int group, uint2 words) {
+    const int t = threadIdx.x & 3;
+    if constexpr (C::kTransposes) {
+        const uint32_t to = staging_chunk<C>(rows, row, 2 * group + t / 2) + 8 * (t & 1);
+        asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(words.x), "r"(words.y) : "memory");
+    } else {
+        store_shared_4(staging_chunk<C>(rows, row, 2 * group) + 4 * t, words.x);
+        store_shared_4(staging_chunk<C>(rows, row, 2 * group + 1) + 4 * t, words.y);
+    }
+}
+
+// Stores 64 rows of O.
 template <class C, int Chunks, int Registers>
 __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Work &work, int consumer, uint32_t rows,
                                             float (&o)[Chunks][Registers], const float (&sum)[2],
@@ -128,14 +172,10 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
                   query_head * p.lse_head_stride] = end.lse;
         }
     }
-    // Four neighbouring elements of row g + 8i.
-    const auto value = [&](int chunk, int group, int i, float(&v)[4]) {
-        v[0] = o[chunk][8 * group + 2 * i] * factor[i], v[2] = o[chunk][8 * group + 2 * i + 1] * factor[i];
-        v[1] = o[chunk][8 * group + 4 + 2 * i] * factor[i], v[3] = o[chunk][8 * group + 4 + 2 * i + 1] * factor[i];
-    };
     // All warps of the warpgroup have read their Q rows.
     named_barrier_sync(1 + consumer, 128);
-    constexpr int kGroups = Registers / 8; // of 16 elements in a chunk
+    // In passes of at most a panel's width, of whole groups of 16 elements.
+    constexpr int kGroups = Registers / 8;
     if (p.out_dtype >= QF_PREFILL_E4M3) {
         apply_output_scale(p, work, o, factor);
 #pragma unroll
@@ -145,29 +185,27 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     float v[4];
-                    value(chunk, group, i, v);
-                    const uint32_t to = staging_chunk<C>(rows, lane / 4 + 8 * i, group) + 4 * t;
-                    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(f32x4_to_fp8x4(v, p.out_dtype)) : "memory");
+                    group_of<C>(o[chunk] + 8 * group, i, factor[i], v);
+                    stage_fp8<C>(rows, lane / 4 + 8 * i, group, f32x4_to_fp8x4(v, p.out_dtype));
                 }
             }
-            copy_out<C>(p, work, consumer, rows, 1, chunk * C::kPanelBytes);
+            copy_out<C, kGroups>(p, work, consumer, rows, 1, chunk * 16 * kGroups);
         }
         return;
     }
+    constexpr int kPass = kGroups < C::kPanelBytes / 32 ? kGroups : C::kPanelBytes / 32;
 #pragma unroll
-    for (int pass = 0; pass < 2 * Chunks; ++pass) {
+    for (int first = 0; first < Chunks * kGroups; first += kPass) {
 #pragma unroll
-        for (int group = 0; group < kGroups / 2; ++group) {
+        for (int group = 0; group < kPass; ++group) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 float v[4];
-                value(pass / 2, pass % 2 * (kGroups / 2) + group, i, v);
-                const uint2 words = f32x4_to_16x4(v, p.out_dtype);
-                const uint32_t to = staging_chunk<C>(rows, lane / 4 + 8 * i, 2 * group + t / 2) + 8 * (t & 1);
-                asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(words.x), "r"(words.y) : "memory");
+                group_of<C>(o[first / kGroups] + 8 * (first % kGroups + group), i, factor[i], v);
+                stage_16<C>(rows, lane / 4 + 8 * i, group, f32x4_to_16x4(v, p.out_dtype));
             }
         }
-        copy_out<C>(p, work, consumer, rows, 2, pass * C::kPanelBytes);
+        copy_out<C, 2 * kPass>(p, work, consumer, rows, 2, first * 32);
     }
 }
 

@@ -4,7 +4,8 @@
 //
 // One persistent CTA a multiprocessor. Three (head dim 256: two) consumer warpgroups of 64 query rows each compute; one
 // producer warpgroup has a warp that copies by TMA and three that transpose V. 8-bit matrix instructions want both
-// operands with the summed index contiguous, so P V needs V^T.
+// operands with the summed index contiguous, so P V needs V^T. 16-bit ones take V as it lies: one warp clears what lies
+// past its end, two have nothing to do.
 #pragma once
 
 #include "consume.cuh"
@@ -40,9 +41,9 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
         tensor_map_prefetch(&p.k_map);
         tensor_map_prefetch(&p.v_map);
     }
-    if (threadIdx.x >= 64 && threadIdx.x < 128) { // e4m3 ones, read in any order
-        store_shared_16(shared.ones + (threadIdx.x - 64) * 16,
-                        make_uint4(0x38383838, 0x38383838, 0x38383838, 0x38383838));
+    if (threadIdx.x >= 64 && threadIdx.x < 128) { // ones, read in any order
+        constexpr uint32_t kOnes = C::kElementBytes == 1 ? 0x38383838 : C::kBf16 ? 0x3F803F80 : 0x3C003C00;
+        store_shared_16(shared.ones + (threadIdx.x - 64) * 16, make_uint4(kOnes, kOnes, kOnes, kOnes));
         async_proxy_fence();
     }
     __syncthreads();
@@ -51,8 +52,10 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
         lower_registers<C::kProducerRegisters>();
         if (warp % 4 == 0)
             load<C>(p, shared);
-        else
+        else if constexpr (C::kTransposes)
             transpose<C>(shared, warp % 4 - 1);
+        else if (warp % 4 == 1)
+            clear_tails<C>(shared);
     } else {
         raise_registers<C::kConsumerRegisters>();
 #ifdef QF_PREFILL_CLOCKS

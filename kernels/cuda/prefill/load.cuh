@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/common/tensor_copy.cuh"
 #include "schedule.cuh"
+#include "tail.cuh"
 
 namespace qfuse::prefill {
 
@@ -22,7 +23,7 @@ struct KeyLoader {
     __device__ __forceinline__ KeyLoader(const qf_prefill_params &the_p, const Work &the_work)
         : p(the_p), work(the_work) {
         lane = threadIdx.x & 31;
-        box_keys = p.page_size > 0 ? min(p.page_size, C::kKeys) : C::kKeys;
+        box_keys = qf_prefill_box_keys(C::kForm, p.page_size);
     }
     // Boxes of a tile that hold keys of the sequence.
     __device__ __forceinline__ int boxes(int tile) const {
@@ -73,12 +74,37 @@ __device__ __forceinline__ void load_query(const qf_prefill_params &p, const Sha
     ring.advance();
 }
 
+// Where the values of a tile go: to the transposing warps, or to the consumers as they are, by way of the warp that
+// clears tails.
+template <class C>
+struct ValueLoader {
+    static constexpr int kStages = C::kTransposes ? C::kValueStages : C::kTransposedStages;
+    Ring<kStages> ring;
+
+    // Starts the copy of one tile; lanes of the warp together.
+    __device__ __forceinline__ void start(const qf_prefill_params &p, const Shared<C> &shared, const Work &work,
+                                          const KeyLoader<C> &loader, int tile, const BoxSource &from) {
+        Barriers<C> &barriers = *shared.barriers;
+        if constexpr (C::kTransposes) {
+            barrier_wait(shared_address(&barriers.values_empty[ring.stage]), ring.parity ^ 1);
+            loader.start(&p.v_map, shared.values + ring.stage * C::kTileBytes,
+                         shared_address(&barriers.values_full[ring.stage]), tile, from);
+        } else {
+            barrier_wait(shared_address(&barriers.transposed_empty[ring.stage]), ring.parity ^ 1);
+            const uint64_t *full = has_tail<C>(work, tile) ? barriers.tail_full : barriers.transposed_full;
+            loader.start(&p.v_map, shared.transposed + ring.stage * C::kTileBytes, shared_address(full + ring.stage),
+                         tile, from);
+        }
+        ring.advance();
+    }
+};
+
 template <class C>
 __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C> &shared) {
     Barriers<C> &barriers = *shared.barriers;
     Ring<C::kQueryStages> query;
     Ring<C::kKeyStages> keys;
-    Ring<C::kValueStages> values;
+    ValueLoader<C> values;
     const TileCounts counts(p);
     const int total = counts.total * p.kv_heads;
     int number = blockIdx.x;
@@ -98,10 +124,7 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
                          shared_address(&barriers.keys_full[keys.stage]), tile, from);
             keys.advance();
             jitter();
-            barrier_wait(shared_address(&barriers.values_empty[values.stage]), values.parity ^ 1);
-            loader.start(&p.v_map, shared.values + values.stage * C::kTileBytes,
-                         shared_address(&barriers.values_full[values.stage]), tile, from);
-            values.advance();
+            values.start(p, shared, work, loader, tile, from);
             jitter();
         }
         drawn = __shfl_sync(~0u, drawn, 0);

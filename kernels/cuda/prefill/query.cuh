@@ -1,4 +1,5 @@
-// Owns: what a consumer does with its rows of a new Q tile before the first product: powers of two that bound |q|.
+// Owns: what a consumer does with its rows of a new Q tile before the first product: powers of two that bound |q|, and
+// the sign of the scores.
 // Does not own: the copy of the tile (load.cuh), scores (scores_f16.cuh).
 // Read next: consume.cuh.
 #pragma once
@@ -24,11 +25,26 @@ __device__ __forceinline__ uint32_t f16x2_mul(uint32_t a, uint32_t b) {
     return result;
 }
 
-// Multiplies rows of Q that are too long by 2^-n, in place; exact but for subnormals. `negate` turns all rows round, so
-// that the multiplier of the scores is positive whatever the scales' signs are. Two lanes share a row. Returns
-// the exponents n of rows g and g + 8 of the warp's sixteen.
+// Turns all rows of Q round, in place, so that the multiplier of the scores is positive whatever the scales' signs are.
+// Two lanes share a row.
 template <class C>
-__device__ __forceinline__ void bound_query(uint32_t rows, bool negate, int (&exponent)[2]) {
+__device__ __forceinline__ void negate_query(uint32_t rows) {
+    constexpr int kChunks = C::kRowBytes / 32; // of 16 bytes, for one of the two lanes
+    constexpr uint32_t kSigns = C::kElementBytes == 1 ? 0x80808080u : 0x80008000u;
+    const int thread = thread_here() & 127, row = thread / 2, first = thread % 2 * kChunks;
+#pragma unroll 1
+    for (int i = 0; i < kChunks; ++i) {
+        const uint32_t address = query_chunk<C>(rows, row, first + i);
+        const uint4 chunk = load_shared_16(address);
+        store_shared_16(address, make_uint4(chunk.x ^ kSigns, chunk.y ^ kSigns, chunk.z ^ kSigns, chunk.w ^ kSigns));
+    }
+    async_proxy_fence();
+}
+
+// Multiplies rows of an e4m3 Q that are too long by 2^-n, in place; exact but for subnormals. Two lanes share a row, as
+// above. Returns the exponents n of rows g and g + 8 of the warp's sixteen.
+template <class C>
+__device__ __forceinline__ void bound_query(uint32_t rows, int (&exponent)[2]) {
     constexpr int kChunks = C::kHeadDim / 32; // of 16 bytes, for one of the two lanes
     const int thread = thread_here() & 127, lane = thread & 31, row = thread / 2, first = lane % 2 * kChunks;
     // Squares of x / 16 stay below 784, so the sum of 64 stays in range; what underflows does not count.
@@ -54,8 +70,8 @@ __device__ __forceinline__ void bound_query(uint32_t rows, bool negate, int (&ex
     const uint32_t ratio = __float_as_uint(squares / kLimit);
     const int octaves = static_cast<int>(ratio >> 23) - 127 + ((ratio & 0x7FFFFF) != 0 ? 1 : 0);
     const int n = squares > kLimit ? (octaves + 1) >> 1 : 0;
-    if (__any_sync(~0u, n > 0) || negate) {
-        const uint32_t half = (0x3C00u - (n << 10)) | (negate ? 0x8000u : 0u), scale = half | half << 16;
+    if (__any_sync(~0u, n > 0)) {
+        const uint32_t half = 0x3C00u - (n << 10), scale = half | half << 16;
 #pragma unroll 1
         for (int i = 0; i < kChunks; ++i) {
             const uint32_t address = query_chunk<C>(rows, row, first + i);

@@ -136,8 +136,8 @@ struct HalfScores {
             s[i] = (s[i] & shown) | (0xFC00FC00u & ~shown);
         }
     }
-    // Raises the references and turns the scores into exponentials; factor = what older sums are multiplied by.
-    __device__ __forceinline__ void exponentials(float (&reference)[2], float (&factor)[2]) {
+    // Raises the references; factor = what older sums are multiplied by.
+    __device__ __forceinline__ void raise(float (&reference)[2], float (&factor)[2]) const {
         uint32_t low = s[0], high = s[1], low2 = s[2], high2 = s[3];
 #pragma unroll
         for (int i = 4; i < kWords; i += 4) {
@@ -151,12 +151,18 @@ struct HalfScores {
         both = f16x2_max(both, __shfl_xor_sync(~0u, both, 2));
         const float raised[2] = {f32_max(reference[0], ceilf(f16_low_to_f32(both) * f16_low_to_f32(multiplier[0]))),
                                  f32_max(reference[1], ceilf(f16_high_to_f32(both) * f16_low_to_f32(multiplier[1])))};
-        uint32_t shift[2];
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             factor[row] = exp2_in_place(reference[row] - raised[row]);
             reference[row] = raised[row];
-            const float x = fmaxf(kOffset - raised[row], -65504.0f);
+        }
+    }
+    // Turns the scores into exponentials.
+    __device__ __forceinline__ void exponentials(const float (&reference)[2]) {
+        uint32_t shift[2];
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+            const float x = fmaxf(kOffset - reference[row], -65504.0f);
             shift[row] = f32_to_f16x2(x, x);
         }
 #pragma unroll
@@ -169,9 +175,9 @@ struct HalfScores {
         }
     }
     // The exponentials as operand A of P V: four registers for every 32 keys.
-    __device__ __forceinline__ void pack(uint32_t (&p)[C::kKeys / 8]) const {
+    __device__ __forceinline__ void pack(uint32_t (&p)[C::kWords]) const {
 #pragma unroll
-        for (int i = 0; i < C::kKeys / 8; ++i) {
+        for (int i = 0; i < C::kWords; ++i) {
             const int first = i / 4 * 8 + (i & 1) + (i >> 1 & 1) * 4;
             p[i] = f16x4_to_e4m3x4(s[first], s[first + 2]);
         }

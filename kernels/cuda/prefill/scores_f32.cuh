@@ -1,11 +1,32 @@
-// Owns: scores in f32 accumulators, and their online softmax: S = Q K^T, soft cap, masks, maximum, P in e4m3.
+// Owns: scores in f32 accumulators, and their online softmax: S = Q K^T, soft cap, masks, maximum, P.
 // Does not own: the loop over tiles (consume.cuh); the faster form (scores_f16.cuh), whose reference and P these share.
 // Read next: consume.cuh.
 #pragma once
 
+#include "kernels/cuda/common/wgmma_16.cuh"
 #include "scores_f16.cuh"
 
 namespace qfuse::prefill {
+
+// Probabilities in one register. Volatile: stays in one block with the exponentials, in whose shadow it runs.
+template <bool Bf16>
+__device__ __forceinline__ uint32_t pack_16(float low, float high) {
+    uint32_t result;
+    if constexpr (Bf16)
+        asm volatile("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+    else
+        asm volatile("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+    return result;
+}
+
+__device__ __forceinline__ uint32_t pack_e4m3(float first, float second, float third, float fourth) {
+    uint32_t result;
+    asm volatile("{.reg .b16 l, h; cvt.rn.satfinite.e4m3x2.f32 l, %2, %1; cvt.rn.satfinite.e4m3x2.f32 h, %4, %3;"
+                 " mov.b32 %0, {l, h};}"
+                 : "=r"(result)
+                 : "f"(first), "f"(second), "f"(third), "f"(fourth));
+    return result;
+}
 
 // The scores of a tile: two rows a thread, as wgmma.cuh lays accumulators out.
 template <class C>
@@ -37,7 +58,10 @@ struct FullScores {
     }
     template <bool Accumulate>
     __device__ __forceinline__ void multiply(uint64_t q, uint64_t k) {
-        wgmma_e4m3<Accumulate>(s, q, k);
+        if constexpr (C::kElementBytes == 2)
+            wgmma_16<C::kBf16, Accumulate>(s, q, k);
+        else
+            wgmma_e4m3<Accumulate>(s, q, k);
     }
     // Soft cap: tanh(y) = 1 - 2 / (exp(2y) + 1).
     __device__ __forceinline__ void finish() {
@@ -61,8 +85,7 @@ struct FullScores {
             if (8 * (i >> 2) + (i & 1) < begin[i >> 1 & 1]) s[i] = -INFINITY;
         }
     }
-    __device__ __forceinline__ void exponentials(float (&reference)[2], float (&factor)[2]) {
-        float scale[2], shift[2];
+    __device__ __forceinline__ void raise(float (&reference)[2], float (&factor)[2]) const {
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
             float largest = f32_max(s[2 * row], s[2 * row + 1]);
@@ -72,27 +95,36 @@ struct FullScores {
             }
             largest = f32_max(largest, __shfl_xor_sync(~0u, largest, 1));
             largest = f32_max(largest, __shfl_xor_sync(~0u, largest, 2));
-            scale[row] = cap > 0.0f ? 1.0f : multiplier[row];
-            const float raised = f32_max(reference[row], ceilf(largest * scale[row]));
+            const float raised = f32_max(reference[row], ceilf(largest * scale(row)));
             factor[row] = exp2_in_place(reference[row] - raised);
             reference[row] = raised;
-            shift[row] = kOffset - raised;
-        }
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            s[i] = exp2_in_place(fmaf(s[i], scale[i >> 1 & 1], shift[i >> 1 & 1]));
         }
     }
-    __device__ __forceinline__ void pack(uint32_t (&p)[C::kKeys / 8]) const {
+    __device__ __forceinline__ void exponentials(const float (&reference)[2]) {
+        const float scales[2] = {scale(0), scale(1)};
+        const float shift[2] = {kOffset - reference[0], kOffset - reference[1]};
 #pragma unroll
-        for (int i = 0; i < C::kKeys / 8; ++i) {
-            const int first = i / 4 * 16 + (i >> 1 & 1) * 8 + (i & 1) * 2;
-            asm volatile(
-                "{.reg .b16 l, h; cvt.rn.satfinite.e4m3x2.f32 l, %2, %1; cvt.rn.satfinite.e4m3x2.f32 h, %4, %3;"
-                " mov.b32 %0, {l, h};}"
-                : "=r"(p[i])
-                : "f"(s[first]), "f"(s[first + 1]), "f"(s[first + 4]), "f"(s[first + 5]));
+        for (int i = 0; i < kCount; ++i) {
+            s[i] = exp2_in_place(fmaf(s[i], scales[i >> 1 & 1], shift[i >> 1 & 1]));
         }
+    }
+    // The exponentials as operand A of P V.
+    __device__ __forceinline__ void pack(uint32_t (&p)[C::kWords]) const {
+        if constexpr (C::kElementBytes == 2) {
+#pragma unroll
+            for (int i = 0; i < C::kWords; ++i) p[i] = pack_16<C::kBf16>(s[2 * i], s[2 * i + 1]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < C::kWords; ++i) {
+                const int first = i / 4 * 16 + (i >> 1 & 1) * 8 + (i & 1) * 2;
+                p[i] = pack_e4m3(s[first], s[first + 1], s[first + 4], s[first + 5]);
+            }
+        }
+    }
+
+  private:
+    __device__ __forceinline__ float scale(int row) const {
+        return cap > 0.0f ? 1.0f : multiplier[row];
     }
 };
 

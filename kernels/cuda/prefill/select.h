@@ -25,7 +25,7 @@ typedef struct qf_prefill_tensor {
 
 // What a launch looks like before any pointer is known.
 typedef struct qf_prefill_problem {
-    int dtype; // of q, k and v, enum qf_prefill_dtype: E4M3
+    int dtype; // of q, k and v, enum qf_prefill_dtype: E4M3, BF16 or F16
     int out_dtype;
     int head_dim; // of q, k and v
     int kv_heads;
@@ -63,6 +63,7 @@ typedef struct qf_prefill_map {
 } qf_prefill_map;
 
 static inline int qf_prefill_scores_of(const qf_prefill_problem *problem) {
+    if (qf_prefill_element_bytes(problem->dtype) == 2) return QF_PREFILL_SCORES_F32;
     return problem->f32_scores || problem->softcap > 0.0f ? QF_PREFILL_SCORES_F32 : QF_PREFILL_SCORES_F16;
 }
 
@@ -90,12 +91,14 @@ static inline double qf_prefill_most_tiles(const qf_prefill_problem *problem) {
 
 // Null, or why the prefill kernels do not take the problem.
 static inline const char *qf_prefill_refusal(const qf_prefill_problem *problem) {
-    if (problem->dtype != QF_PREFILL_E4M3) return "q, k and v must be e4m3";
+    if (problem->dtype != QF_PREFILL_E4M3 && problem->dtype != QF_PREFILL_BF16 && problem->dtype != QF_PREFILL_F16) {
+        return "q, k and v must be e4m3, bf16 or f16";
+    }
     if (problem->head_dim != 64 && problem->head_dim != 128 && problem->head_dim != 256) {
         return "head dim must be 64, 128 or 256";
     }
     if (!qf_prefill_has_variant(qf_prefill_form_of(problem))) {
-        return "no variant for this head dim with scores in f32 (soft cap)";
+        return "no variant for these elements and this head dim with such scores";
     }
     if (problem->out_dtype < QF_PREFILL_BF16 || problem->out_dtype > QF_PREFILL_E5M2) {
         return "the output must be e4m3, e5m2, bf16 or f16";
@@ -168,7 +171,7 @@ static inline void qf_prefill_describe_query(const qf_prefill_problem *problem, 
 static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, const qf_prefill_tensor *tensor,
                                             qf_prefill_map *out) {
     const qf_prefill_form form = qf_prefill_form_of(problem);
-    const int row = qf_prefill_row_bytes(form), tile = qf_prefill_tile_keys(form);
+    const int row = qf_prefill_row_bytes(form);
     memset(out, 0, sizeof *out);
     out->address = tensor->address;
     out->rank = 4;
@@ -180,7 +183,7 @@ static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, c
     out->strides[1] = qf_prefill_stride(out->extents[2], tensor->head_stride, row);
     out->strides[2] = qf_prefill_stride(out->extents[3], tensor->outer_stride, row);
     out->box[0] = (uint32_t)qf_prefill_panel_bytes(form);
-    out->box[1] = (uint32_t)(problem->page_size > 0 && problem->page_size < tile ? problem->page_size : tile);
+    out->box[1] = (uint32_t)qf_prefill_box_keys(form, problem->page_size);
     out->box[2] = out->box[3] = 1;
     out->swizzle_bytes = out->box[0];
     out->promotion_bytes = 128;

@@ -6,7 +6,8 @@
 //   query        a tile of q and the description of its work: load -> consumers and transposers
 //   keys         K tiles: load -> consumers
 //   values       V tiles: load -> transposers
-//   transposed   V^T tiles: transposers -> consumers
+//   transposed   V^T tiles: transposers -> consumers; of 16-bit elements V tiles as they are: load (and the warp of
+//                tail.cuh) -> consumers, without a ring of values
 // All tiles are rows of a panel (at most 128 bytes), swizzled as TMA does it: the 16-byte chunk c of row r lies at
 // chunk c ^ (r & 7) of a 128-byte row, or c ^ ((r >> 1) & 3) of a 64-byte row.
 #pragma once
@@ -22,6 +23,8 @@ template <int Dtype, int HeadDim, int Scores>
 struct Config {
     static constexpr qf_prefill_form kForm = {Dtype, HeadDim, Scores};
     static constexpr int kHeadDim = HeadDim;
+    static constexpr bool kBf16 = Dtype == QF_PREFILL_BF16;
+    static constexpr int kElementBytes = qf_prefill_element_bytes(Dtype);
     static constexpr bool kHalfScores = Scores == QF_PREFILL_SCORES_F16;
     static constexpr int kConsumers = qf_prefill_consumers(kForm);
     static constexpr int kThreads = qf_prefill_threads(kForm);
@@ -37,9 +40,13 @@ struct Config {
     static constexpr int kKeyStages = qf_prefill_key_stages(kForm);
     static constexpr int kValueStages = qf_prefill_value_stages(kForm);
     static constexpr int kTransposedStages = qf_prefill_transposed_stages(kForm);
-    static constexpr int kTransposers = 3; // warps
+    // 8-bit matrix instructions take V^T only, 16-bit ones V as it is.
+    static constexpr bool kTransposes = kElementBytes == 1;
+    static constexpr int kTransposers = kTransposes ? 3 : 0;
+    static constexpr int kFollowers = kTransposes ? kTransposers : 1; // warps that read descriptions of work
+    static constexpr int kWords = kKeys * kElementBytes / 8;          // registers of P
     // One of so many exponentials is a polynomial: at head dim 64 the special-function unit is what limits.
-    static constexpr int kPolynomialPeriod = HeadDim == 64 ? 4 : 0;
+    static constexpr int kPolynomialPeriod = kElementBytes == 1 && HeadDim == 64 ? 4 : 0;
     static constexpr Swizzle kSwizzle = kPanelBytes == 128 ? Swizzle::k128Bytes : Swizzle::k64Bytes;
     // Registers a thread after setmaxnreg. The pool is what the launch got: threads times the compiler's limit.
     static constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : 232;
@@ -76,8 +83,9 @@ template <class C>
 struct Barriers {
     uint64_t query_full[C::kQueryStages], query_empty[C::kQueryStages];
     uint64_t keys_full[C::kKeyStages], keys_empty[C::kKeyStages];
-    uint64_t values_full[C::kValueStages], values_empty[C::kValueStages];
+    uint64_t values_full[C::kTransposes ? C::kValueStages : 1], values_empty[C::kTransposes ? C::kValueStages : 1];
     uint64_t transposed_full[C::kTransposedStages], transposed_empty[C::kTransposedStages];
+    uint64_t tail_full[C::kTransposes ? 1 : C::kTransposedStages];
 };
 
 // Addresses in the shared window.
@@ -132,7 +140,7 @@ __device__ __forceinline__ void init_barriers(Barriers<C> &b) {
     constexpr int kConsumerWarps = 4 * C::kConsumers;
     for (int i = 0; i < C::kQueryStages; ++i) {
         barrier_init(shared_address(&b.query_full[i]), 1);
-        barrier_init(shared_address(&b.query_empty[i]), kConsumerWarps + C::kTransposers);
+        barrier_init(shared_address(&b.query_empty[i]), kConsumerWarps + C::kFollowers);
     }
     for (int i = 0; i < C::kKeyStages; ++i) {
         barrier_init(shared_address(&b.keys_full[i]), 1);
@@ -143,8 +151,9 @@ __device__ __forceinline__ void init_barriers(Barriers<C> &b) {
         barrier_init(shared_address(&b.values_empty[i]), C::kTransposers);
     }
     for (int i = 0; i < C::kTransposedStages; ++i) {
-        barrier_init(shared_address(&b.transposed_full[i]), C::kTransposers);
+        barrier_init(shared_address(&b.transposed_full[i]), C::kTransposes ? C::kTransposers : 1);
         barrier_init(shared_address(&b.transposed_empty[i]), kConsumerWarps);
+        if constexpr (!C::kTransposes) barrier_init(shared_address(&b.tail_full[i]), 1);
     }
     barrier_init_fence();
 }

@@ -86,75 +86,109 @@ inline void test_shapes() {
     test(large);
 }
 
-// The other head dims, and scores in f32, over what differs between variants.
-inline void test_variants() {
-    for (int dim : {64, 128, 256}) {
-        for (int f32 : {0, 1}) {
-            if (dim == 128 && f32 == 0) continue;
-            const std::string variant = "d" + std::to_string(dim) + (f32 ? " f32" : " f16");
-            Case base;
-            base.head_dim = dim, base.f32_scores = f32 != 0, base.row_step = 5;
-            for (int mask = 0; mask < 3; ++mask) {
-                for (int tokens : {1, 130, 300, 513}) {
-                    Case c = base;
-                    c.queries = {tokens, tokens}, c.lengths = {tokens, tokens + 290}, c.causal = mask > 0;
-                    c.bottom_right = mask != 2, c.head_scales = true, c.group = tokens == 300 ? 1 : 4;
-                    c.name = variant + " " + mask_name(c) + " tokens " + std::to_string(tokens);
-                    test(c);
-                }
-            }
-            for (int page : {16, 64, 128}) {
-                Case c = base;
-                c.page_size = page, c.head_major = page == 64, c.packed = true, c.lead = 1, c.trail = 9;
-                c.queries = {130, 1, 0, 257, 90}, c.lengths = {130, 300, 40, 257, 1001};
-                c.name = variant + " paged " + std::to_string(page);
-                test(c);
-            }
-            for (int out : {QF_PREFILL_BF16, QF_PREFILL_F16, QF_PREFILL_E5M2}) {
-                Case c = base;
-                c.out_dtype = out, c.queries = {200}, c.lse = true, c.q_head_major = true, c.sinks = true;
-                c.name = variant + " out " + dtype_name(out);
-                test(c);
-            }
-            for (int left : {0, 100, 300}) {
-                Case c = base;
-                c.causal = false, c.window_left = left, c.window_right = 20, c.queries = {300}, c.lengths = {400};
-                c.name = variant + " window " + std::to_string(left);
-                test(c);
-            }
-            for (int via : {QF_PREFILL_BF16, QF_PREFILL_F16}) {
-                Case c = base;
-                c.via = via, c.queries = {100};
-                c.name = variant + " via " + dtype_name(via);
-                test(c);
-            }
-            for (Fill values : {Fill::kOnes, Fill::kMean}) {
-                Case c = base;
-                c.out_dtype = QF_PREFILL_F16, c.kv_heads = 1, c.group = 1, c.queries = {64}, c.lengths = {32768};
-                c.values = values, c.row_step = 17, c.tolerance = 0.01;
-                c.name = variant + (values == Fill::kOnes ? " bias V 1" : " bias V mean 0.25");
-                test(c);
-            }
-            for (Fill keys : {Fill::kEqual, Fill::kRising, Fill::kOutliers}) {
-                Case c = base;
-                c.keys = keys, c.queries = {100, 100}, c.lengths = {1500, 100};
-                if (keys == Fill::kEqual) c.out_scale = 0.00531f;
-                c.name = variant + (keys == Fill::kEqual ? " equal" : keys == Fill::kRising ? " rising" : " outliers");
-                test(c);
-            }
-        }
+// One kernel of the list in config.h.
+struct Kernel {
+    int dtype, head_dim;
+    bool f32_scores;
+
+    std::string name() const {
+        return std::string(dtype_name(dtype)) + " d" + std::to_string(head_dim) + (f32_scores ? " f32" : " f16");
     }
-    for (float cap : {0.5f, 2.0f, 30.0f}) {
-        for (int dim : {64, 128, 256}) {
-            Case c;
-            c.head_dim = dim, c.softcap = cap, c.queries = {200}, c.lengths = {300}, c.sinks = cap == 2.0f;
-            c.row_step = 3, c.lse = true;
-            char name[64];
-            std::snprintf(name, sizeof name, "soft cap %g d%d", cap, dim);
-            c.name = name;
+    Case usual() const {
+        Case c;
+        c.dtype = dtype, c.head_dim = head_dim, c.f32_scores = f32_scores, c.row_step = 5;
+        return c;
+    }
+};
+
+inline std::vector<Kernel> all_kernels() {
+    std::vector<Kernel> kernels;
+    for (int dim : {64, 128, 256}) {
+        for (bool f32 : {false, true}) kernels.push_back({QF_PREFILL_E4M3, dim, f32});
+        for (int dtype : {QF_PREFILL_BF16, QF_PREFILL_F16}) kernels.push_back({dtype, dim, true});
+    }
+    return kernels;
+}
+
+// Masks, pages, windows.
+inline void test_kernel_shapes(const Kernel &kernel) {
+    for (int mask = 0; mask < 3; ++mask) {
+        for (int tokens : {1, 130, 300, 513}) {
+            Case c = kernel.usual();
+            c.queries = {tokens, tokens}, c.lengths = {tokens, tokens + 290}, c.causal = mask > 0;
+            c.bottom_right = mask != 2, c.head_scales = true, c.group = tokens == 300 ? 1 : 4;
+            c.name = kernel.name() + " " + mask_name(c) + " tokens " + std::to_string(tokens);
             test(c);
         }
     }
+    for (int page : {16, 32, 64, 128}) {
+        Case c = kernel.usual();
+        c.page_size = page, c.head_major = page == 64, c.packed = true, c.lead = 1, c.trail = 9;
+        c.queries = {130, 1, 0, 257, 90}, c.lengths = {130, 300, 40, 257, 1001};
+        c.name = kernel.name() + " paged " + std::to_string(page);
+        test(c);
+    }
+    for (int left : {0, 100, 300}) {
+        Case c = kernel.usual();
+        c.causal = false, c.window_left = left, c.window_right = 20, c.queries = {300}, c.lengths = {400};
+        c.name = kernel.name() + " window " + std::to_string(left);
+        test(c);
+    }
+    for (int group : {1, 3, 5, 16}) {
+        Case c = kernel.usual();
+        c.group = group, c.queries = {150}, c.lengths = {210}, c.lse = true;
+        c.name = kernel.name() + " group " + std::to_string(group);
+        test(c);
+    }
+}
+
+// What is written, and from which numbers.
+inline void test_kernel_numbers(const Kernel &kernel) {
+    for (int out : {QF_PREFILL_BF16, QF_PREFILL_F16, QF_PREFILL_E5M2}) {
+        Case c = kernel.usual();
+        c.out_dtype = out, c.queries = {200}, c.lse = true, c.q_head_major = true, c.sinks = true;
+        c.name = kernel.name() + " out " + dtype_name(out);
+        test(c);
+    }
+    for (int via : {QF_PREFILL_BF16, QF_PREFILL_F16}) {
+        Case c = kernel.usual();
+        c.via = via, c.queries = {100};
+        c.name = kernel.name() + " via " + dtype_name(via);
+        test(c);
+    }
+    for (Fill values : {Fill::kOnes, Fill::kMean}) {
+        Case c = kernel.usual();
+        c.out_dtype = QF_PREFILL_F16, c.kv_heads = 1, c.group = 1, c.queries = {64}, c.lengths = {32768};
+        c.values = values, c.row_step = 17, c.tolerance = 0.01;
+        c.name = kernel.name() + (values == Fill::kOnes ? " bias V 1" : " bias V mean 0.25");
+        test(c);
+    }
+    for (Fill keys : {Fill::kEqual, Fill::kRising, Fill::kOutliers}) {
+        Case c = kernel.usual();
+        c.keys = keys, c.queries = {100, 100}, c.lengths = {1500, 100};
+        if (keys == Fill::kEqual) c.out_scale = 0.00531f;
+        c.name = kernel.name() + (keys == Fill::kEqual ? " equal" : keys == Fill::kRising ? " rising" : " outliers");
+        test(c);
+    }
+    for (float scale : {-0.25f, 1e-3f, 1e3f}) {
+        Case c = kernel.usual();
+        c.q_scale = scale, c.queries = {150};
+        char name[64];
+        std::snprintf(name, sizeof name, "%s q scale %g", kernel.name().c_str(), scale);
+        c.name = name;
+        test(c);
+    }
+    for (float cap : {0.5f, 30.0f}) {
+        if (!kernel.f32_scores) break;
+        Case c = kernel.usual();
+        c.softcap = cap, c.queries = {200}, c.lengths = {300}, c.sinks = cap == 0.5f, c.lse = true;
+        c.name = kernel.name() + (cap == 0.5f ? " soft cap 0.5" : " soft cap 30");
+        test(c);
+    }
+}
+
+inline void test_kernels() {
+    for (const Kernel &kernel : all_kernels()) test_kernel_shapes(kernel), test_kernel_numbers(kernel);
 }
 
 inline void test_attributes() {
@@ -185,12 +219,9 @@ inline void test_attributes() {
             test(c);
         }
     }
-    for (int f32 : {0, 1}) {
+    {
         Case c;
-        c.f32_scores = f32 != 0, c.queries = {150}, c.q_scale = -0.25f;
-        c.name = f32 ? "negative q scale, f32 scores" : "negative q scale";
-        test(c);
-        c.q_scale = 0.25f, c.k_scale = -0.5f, c.name += ", of k instead";
+        c.queries = {150}, c.k_scale = -0.5f, c.name = "negative k scale";
         test(c);
     }
     // Each scale is applied exactly once.
@@ -214,22 +245,23 @@ inline void test_attributes() {
     }
 }
 
-inline void test_numerics() {
+// At head dim 128, where lengths, spikes and ranges would show.
+inline void test_numerics(int dtype) {
+    const std::string type = std::string(dtype_name(dtype)) + " ";
     for (Fill values : {Fill::kOnes, Fill::kMean}) {
         for (int length : {1024, 4096, 16384, 65536, 131072}) {
             Case c;
-            c.out_dtype = QF_PREFILL_F16, c.kv_heads = 1, c.group = 1, c.queries = {64}, c.lengths = {length};
-            c.values = values, c.row_step = 7, c.tolerance = 0.01;
-            c.name = std::string("bias V ") + (values == Fill::kOnes ? "1" : "mean 0.25") + " keys " +
-                     std::to_string(length);
+            c.dtype = dtype, c.out_dtype = QF_PREFILL_F16, c.kv_heads = 1, c.group = 1, c.queries = {64};
+            c.lengths = {length}, c.values = values, c.row_step = 7, c.tolerance = 0.01;
+            c.name = type + "bias V " + (values == Fill::kOnes ? "1" : "mean 0.25") + " keys " + std::to_string(length);
             test(c);
         }
     }
     for (int length : {1000, 131072}) {
         Case c;
-        c.kv_heads = 1, c.group = 1, c.queries = {64}, c.lengths = {length}, c.keys = Fill::kNeedle,
+        c.dtype = dtype, c.kv_heads = 1, c.group = 1, c.queries = {64}, c.lengths = {length}, c.keys = Fill::kNeedle,
         c.values = Fill::kNeedle, c.row_step = 7, c.out_scale = 0.02f;
-        c.name = "needle among " + std::to_string(length);
+        c.name = type + "needle among " + std::to_string(length);
         test(c);
     }
     const std::pair<Fill, const char *> fills[] = {{Fill::kEqual, "equal scores"},
@@ -239,22 +271,23 @@ inline void test_numerics() {
     for (const auto &fill : fills) {
         for (int out : {QF_PREFILL_E4M3, QF_PREFILL_BF16}) {
             Case c;
-            c.out_dtype = out, c.keys = fill.first, c.queries = {100, 100}, c.lengths = {3000, 100}, c.row_step = 3;
+            c.dtype = dtype, c.out_dtype = out, c.keys = fill.first, c.queries = {100, 100}, c.lengths = {3000, 100};
+            c.row_step = 3;
             if (fill.first == Fill::kEqual) c.out_scale = 0.00531f;
-            c.name = std::string(fill.second) + " out " + dtype_name(out);
+            c.name = type + fill.second + " out " + dtype_name(out);
             test(c);
         }
     }
     {
         Case c;
-        c.keys = Fill::kExtreme, c.values = Fill::kExtreme, c.queries = {100}, c.lengths = {700};
-        c.softmax_scale = 0.002f, c.out_scale = 0.5f, c.least_codes = 50, c.name = "values at +-448";
+        c.dtype = dtype, c.keys = Fill::kExtreme, c.values = Fill::kExtreme, c.queries = {100}, c.lengths = {700};
+        c.softmax_scale = 0.002f, c.out_scale = 0.5f, c.least_codes = 50, c.name = type + "values at +-448";
         test(c);
     }
     {
         // Saturation: |x| / scale far above 448 gives +-448, never NaN.
         Case c;
-        c.out_scale = 1e-6f, c.queries = {50}, c.name = "output saturates";
+        c.dtype = dtype, c.out_scale = 1e-6f, c.queries = {50}, c.name = type + "output saturates";
         test(c);
     }
 }

@@ -20,15 +20,17 @@ int main(int argc, char **argv) {
     std::printf("%s, %d multiprocessors\n", properties.name, properties.multiProcessorCount);
     test_shapes();
     test_attributes();
-    test_variants();
-    test_numerics();
+    test_kernels();
+    for (int dtype : {QF_PREFILL_E4M3, QF_PREFILL_BF16, QF_PREFILL_F16}) test_numerics(dtype);
     test_nan_stays();
     test_odd_scales();
-    test_replay(false);
-    test_replay(true);
-    test_overlap();
-    test_jitter();
-    test_large_cache();
+    for (int dtype : {QF_PREFILL_E4M3, QF_PREFILL_BF16}) {
+        test_replay(dtype, false);
+        test_replay(dtype, true);
+        test_overlap(dtype);
+        test_jitter(dtype);
+        test_large_cache(dtype);
+    }
     std::printf("%d passed, %d failed\n", g_passed, g_failed);
     return g_failed == 0 ? 0 : 1;
 }

@@ -3,23 +3,24 @@
 // Read next: prefill_accuracy.cu.
 #pragma once
 
-#include "compare.cuh"
+#include "accuracy.cuh"
 
-extern "C" __global__ void qf_prefill_jitter(const __grid_constant__ qf_prefill_params p);
+extern "C" __global__ void qf_prefill_jitter_e4m3(const __grid_constant__ qf_prefill_params p);
+extern "C" __global__ void qf_prefill_jitter_bf16(const __grid_constant__ qf_prefill_params p);
 
 namespace harness {
 
 // A NaN in a key reaches the rows that see it, and no others.
 inline void test_nan_stays() {
-    for (int dim : {64, 128, 256}) {
-        const std::string name = "NaN in a key d" + std::to_string(dim);
+    for (const Kernel &kernel : all_kernels()) {
+        const std::string name = kernel.name() + " NaN in a key";
         if (!selected(name)) continue;
         alarm(60);
         for (int key : {5, 77, 140}) {
-            Case c;
-            c.head_dim = dim, c.queries = {150, 150}, c.kv_heads = 1, c.group = 2;
+            Case c = kernel.usual();
+            c.queries = {150, 150}, c.kv_heads = 1, c.group = 2;
             Setup s(c);
-            s.k[s.key_index(0, key, 0) + dim / 2] = 0x7F;
+            put(s.k, s.key_index(0, key, 0) + c.head_dim / 2, c.dtype, NAN);
             s.d_k.upload(s.k);
             s.run();
             CHECK(cudaDeviceSynchronize());
@@ -29,7 +30,7 @@ inline void test_nan_stays() {
                 for (int t = 0; t < 150; ++t) {
                     for (int h = 0; h < 2; ++h) {
                         const bool sees = b == 0 && t >= key;
-                        for (int d = 0; d < dim; ++d) {
+                        for (int d = 0; d < c.head_dim; ++d) {
                             wrong += ((out[s.q_index(b, t, h) + d] & 0x7F) == 0x7F) != sees;
                         }
                     }
@@ -45,10 +46,11 @@ inline void test_nan_stays() {
 inline void test_odd_scales() {
     if (!selected("odd scales")) return;
     alarm(60);
-    for (int f32 : {0, 1}) {
+    for (const Kernel &kernel : all_kernels()) {
+        if (kernel.head_dim != 128) continue;
         for (float scale : {NAN, INFINITY, -INFINITY, 0.0f}) {
-            Case c;
-            c.f32_scores = f32 != 0, c.queries = {100}, c.kv_heads = 1, c.values = Fill::kOnes;
+            Case c = kernel.usual();
+            c.queries = {100}, c.kv_heads = 1, c.values = Fill::kOnes;
             Setup s(c);
             s.d_q_scale.upload(std::vector<float>(1, scale));
             s.run();
@@ -57,7 +59,7 @@ inline void test_odd_scales() {
             const uint8_t one = reference::encode_fp8(scaled(s, c.v_scale, 0), c.out_dtype);
             int64_t wrong = 0;
             for (uint8_t code : out) wrong += scale == 0.0f ? code != one : (code & 0x7F) != 0x7F;
-            report("odd scales " + std::to_string(scale) + (f32 ? " f32" : " f16"), wrong == 0, "%.0f elements wrong",
+            report("odd scales " + std::to_string(scale) + " " + kernel.name(), wrong == 0, "%.0f elements wrong",
                    static_cast<double>(wrong));
         }
     }
@@ -65,12 +67,14 @@ inline void test_odd_scales() {
 }
 
 // Twenty replays under a graph, with lengths, token counts and scales changed in place between them.
-inline void test_replay(bool dependent) {
-    const std::string name = dependent ? "graph replay, dependent launches" : "graph replay";
+inline void test_replay(int dtype, bool dependent) {
+    const std::string name =
+        std::string(dtype_name(dtype)) + (dependent ? " graph replay, dependent launches" : " graph replay");
     if (!selected(name)) return;
     alarm(60);
     Case c;
-    c.packed = true, c.page_size = 64, c.queries = {300, 64, 1, 135}, c.lengths = {700, 64, 500, 2000}, c.row_step = 7;
+    c.dtype = dtype, c.packed = true, c.page_size = 64, c.queries = {300, 64, 1, 135}, c.lengths = {700, 64, 500, 2000},
+    c.row_step = 7;
     Setup s(c);
     cudaStream_t stream;
     CHECK(cudaStreamCreate(&stream));
@@ -116,11 +120,12 @@ inline void test_replay(bool dependent) {
 }
 
 // 1000 launches that overlap themselves, of two problems that share a ticket, outputs kept apart and compared.
-inline void test_overlap() {
-    if (!selected("overlap")) return;
+inline void test_overlap(int dtype) {
+    const std::string name = std::string(dtype_name(dtype)) + " overlap";
+    if (!selected(name)) return;
     alarm(60);
     Case a;
-    a.queries = {200, 200}, a.lengths = {900, 17};
+    a.dtype = dtype, a.queries = {200, 200}, a.lengths = {900, 17};
     Case b = a;
     b.queries = {33}, b.lengths = {2500}, b.seed = 2;
     Setup first(a), second(b);
@@ -139,18 +144,22 @@ inline void test_overlap() {
         wrong += first.d_out.download() != want_first;
         wrong += second.d_out.download() != want_second;
     }
-    report("overlap: 1000 dependent launches of two problems", wrong == 0, "%.0f wrong", wrong);
+    report(name + ": 1000 dependent launches of two problems", wrong == 0, "%.0f wrong", wrong);
     CHECK(cudaStreamDestroy(stream));
     alarm(0);
 }
 
 // Warps that sleep at random must not change a bit: every hand-over of shared memory is guarded.
-inline void test_jitter() {
-    if (!selected("jitter")) return;
+inline void test_jitter(int dtype) {
+    const std::string name = std::string(dtype_name(dtype)) + " jitter ";
+    if (!selected(name)) return;
+    const void *kernel = dtype == QF_PREFILL_BF16 ? reinterpret_cast<const void *>(qf_prefill_jitter_bf16)
+                                                  : reinterpret_cast<const void *>(qf_prefill_jitter_e4m3);
     for (int mask = 0; mask < 3; ++mask) {
         alarm(60);
         Case c;
-        c.page_size = mask == 1 ? 16 : 0, c.packed = mask == 1, c.causal = mask > 0, c.group = mask == 2 ? 1 : 4;
+        c.dtype = dtype, c.page_size = mask == 1 ? 16 : 0, c.packed = mask == 1, c.causal = mask > 0,
+        c.group = mask == 2 ? 1 : 4;
         c.queries = {300, 300, 300}, c.lengths = {900, 17, 2222}, c.kv_heads = 4;
         if (c.packed) c.queries = {300, 5, 129};
         Setup s(c);
@@ -160,30 +169,32 @@ inline void test_jitter() {
         int wrong = 0;
         for (int i = 0; i < 50; ++i) {
             s.d_out.fill(0xAA);
-            CHECK(launch_kernel(reinterpret_cast<const void *>(qf_prefill_jitter), s.choice, s.p, i % 2 != 0, nullptr));
+            CHECK(launch_kernel(kernel, s.choice, s.p, i % 2 != 0, nullptr));
             CHECK(cudaDeviceSynchronize());
             wrong += s.d_out.download() != want;
         }
-        report(std::string("jitter ") + (c.packed ? "paged" : mask_name(c)), wrong == 0, "%.0f of 50 differ", wrong);
+        report(name + (c.packed ? "paged" : mask_name(c)), wrong == 0, "%.0f of 50 differ", wrong);
         alarm(0);
     }
 }
 
 // The used pages lie beyond 2^31 bytes of the cache (fault_58).
-inline void test_large_cache() {
-    if (!selected("large cache")) return;
+inline void test_large_cache(int dtype) {
+    const std::string type = std::string(dtype_name(dtype)) + " large cache";
+    if (!selected(type)) return;
     alarm(60);
     for (int major : {0, 1}) {
         Case c;
-        c.page_size = 64, c.packed = true, c.queries = {100, 33}, c.lengths = {500, 33}, c.head_major = major != 0;
+        c.dtype = dtype, c.page_size = 64, c.packed = true, c.queries = {100, 33}, c.lengths = {500, 33},
+        c.head_major = major != 0;
         Setup s(c);
-        const int64_t page_bytes = int64_t{64} * c.kv_heads * c.head_dim, extra = (int64_t{5} << 30) / page_bytes;
+        const int64_t row = int64_t{c.head_dim} * reference::element_bytes(dtype);
+        const int64_t page_bytes = 64 * c.kv_heads * row, extra = (int64_t{5} << 30) / page_bytes;
         Device<uint8_t> large_k((extra + s.outer) * page_bytes), large_v((extra + s.outer) * page_bytes);
         large_k.fill(0x7F), large_v.fill(0x7F);
         CHECK(cudaMemcpy(large_k.data + extra * page_bytes, s.k.data(), s.k.size(), cudaMemcpyHostToDevice));
         CHECK(cudaMemcpy(large_v.data + extra * page_bytes, s.v.data(), s.v.size(), cudaMemcpyHostToDevice));
         s.problem.pages = extra + s.outer;
-        const int64_t row = c.head_dim;
         qf_prefill_tensor tensor = {large_k.data, c.head_major ? row : row * c.kv_heads, c.head_major ? row * 64 : row,
                                     page_bytes};
         qf_prefill_map plan;
@@ -197,7 +208,7 @@ inline void test_large_cache() {
         s.d_table.upload(table);
         s.run();
         CHECK(cudaDeviceSynchronize());
-        const std::string name = std::string("large cache, pages beyond 5 GiB ") + (major ? "HND" : "NHD");
+        const std::string name = type + (major ? ", pages beyond 5 GiB HND" : ", pages beyond 5 GiB NHD");
         report(name + " maps", encoded, "");
         compare(s, expect(s), name);
     }

@@ -43,7 +43,7 @@ struct Case {
     int row_step = 1;          // the reference looks at every row_step-th token of a sequence, and the last
     int ctas = 0;              // 0 = one a multiprocessor
     double tolerance = 0.0;    // relative RMSE; 0 = by types
-    double least_codes = 75.0; // per cent of FP8 codes that equal the emulation's
+    double least_codes = 75.0; // per cent of FP8 codes that equal the emulation's; 16-bit inputs: 98
     uint64_t seed = 1;
 };
 
@@ -132,7 +132,7 @@ inline void Setup::lay_out_keys() {
 inline void Setup::draw_inputs(uint8_t poison) {
     const int bytes = reference::element_bytes(c.dtype);
     q.assign(std::max<int64_t>(q_elements(), 1) * bytes, poison);
-    const double unit = c.dtype == QF_PREFILL_E4M3 ? 1.0 / c.q_scale : 1.0;
+    const double unit = 1.0 / c.q_scale;
     reference::parallel(batch, [&](int64_t b) {
         Random random(c.seed + 77 + b);
         for (int t = 0; t < c.queries[b]; ++t) {
@@ -144,7 +144,7 @@ inline void Setup::draw_inputs(uint8_t poison) {
     });
     const int64_t elements = static_cast<int64_t>(outer) * inner * c.kv_heads * c.head_dim;
     k.assign(elements * bytes, poison), v.assign(elements * bytes, poison);
-    const float score_unit = problem.softmax_scale * (c.dtype == QF_PREFILL_E4M3 ? c.q_scale * c.k_scale : 1.0f) * 2.0f;
+    const float score_unit = problem.softmax_scale * c.q_scale * c.k_scale * 2.0f;
     reference::parallel(static_cast<int64_t>(batch) * c.kv_heads, [&](int64_t item) {
         const int b = static_cast<int>(item / c.kv_heads), h = static_cast<int>(item % c.kv_heads);
         KeyRows rows(c.keys, c.values, c.dtype, c.head_dim, score_unit, c.tail_exponent, c.seed * 1000003 + item);
@@ -153,11 +153,10 @@ inline void Setup::draw_inputs(uint8_t poison) {
 }
 
 inline void Setup::make_scales() {
-    const bool fp8 = reference::element_bytes(c.dtype) == 1;
     for (int h = 0; h < c.kv_heads; ++h) {
-        q_scale.push_back(fp8 ? c.q_scale * (c.head_scales ? 1.0f + 0.11f * h : 1.0f) : 1.0f);
-        k_scale.push_back(fp8 ? c.k_scale * (c.head_scales ? 1.0f + 0.37f * h : 1.0f) : 1.0f);
-        v_scale.push_back(fp8 ? c.v_scale * (c.head_scales ? 1.0f + 0.29f * h : 1.0f) : 1.0f);
+        q_scale.push_back(c.q_scale * (c.head_scales ? 1.0f + 0.11f * h : 1.0f));
+        k_scale.push_back(c.k_scale * (c.head_scales ? 1.0f + 0.37f * h : 1.0f));
+        v_scale.push_back(c.v_scale * (c.head_scales ? 1.0f + 0.29f * h : 1.0f));
         out_scale.push_back(c.out_scale * (c.head_scales ? 1.0f + 0.23f * h : 1.0f));
     }
     for (int h = 0; h < q_heads; ++h) sinks.push_back(-1.0f + 0.5f * h);

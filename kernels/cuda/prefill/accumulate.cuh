@@ -1,0 +1,155 @@
+// Owns: what a warpgroup sums over the tiles of keys, O and the row sums, in one or in two levels.
+// Does not own: P (scores_f16.cuh, scores_f32.cuh), the loop over tiles (consume.cuh).
+// Read next: consume.cuh.
+//
+// Row sums come from a product of the rounded P with ones, so numerator and denominator share P's rounding. Both forms
+// have the same functions, called once a tile in this order: `rescale` before P is there, `accumulate` when it is.
+#pragma once
+
+#include "kernels/cuda/common/wgmma_16.cuh"
+#include "shared.cuh"
+
+namespace qfuse::prefill {
+
+// Of V^T and of the ones, whose rows are keys.
+using KeyDescriptor = MatrixDescriptor<Swizzle::k128Bytes>;
+
+template <class C>
+struct AccumulatorShape {
+    static constexpr int kChunk = C::kHeadDim < 128 ? C::kHeadDim : 128; // head dim of one product P V
+    static constexpr int kChunks = C::kHeadDim / kChunk;
+};
+
+// 8-bit operands: the adder truncates at about 14 bits, a bias that grows with the sum, so it never adds more than one
+// tile of keys. T = P V in a fresh accumulator, in the registers of S, then O = O * factor + T.
+template <class C>
+struct TwoLevelAccumulator : AccumulatorShape<C> {
+    using AccumulatorShape<C>::kChunk;
+    using AccumulatorShape<C>::kChunks;
+    using Values = KeyDescriptor;
+
+    float o[kChunks][kChunk / 2];
+    float sum[2];
+    float reference[2];
+
+    __device__ __forceinline__ static Values values_at(uint32_t address) {
+        return Values::at(address);
+    }
+    __device__ __forceinline__ void clear(float no_reference) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) sum[i] = 0.0f, reference[i] = no_reference;
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+#pragma unroll
+            for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] = 0.0f;
+        }
+    }
+    __device__ __forceinline__ void rescale(const float (&)[2]) {}
+    __device__ __forceinline__ void row_sums(float (&sums)[2]) const {
+        sums[0] = sum[0], sums[1] = sum[1];
+    }
+
+    // `meanwhile` runs while the (first) product does.
+    template <class Meanwhile>
+    __device__ __forceinline__ void accumulate(const uint32_t (&p)[C::kWords], const float (&factor)[2], Values v,
+                                               KeyDescriptor ones, Meanwhile meanwhile) {
+        accumulate_chunk<0>(p, factor, v, ones, meanwhile);
+        if constexpr (kChunks > 1) accumulate_chunk<1>(p, factor, v, ones, [] {});
+    }
+
+  private:
+    // One chunk, and with the first one the row sums.
+    template <int Chunk, class Meanwhile>
+    __device__ __forceinline__ void accumulate_chunk(const uint32_t (&p)[C::kWords], const float (&factor)[2], Values v,
+                                                     KeyDescriptor ones, Meanwhile meanwhile) {
+        constexpr uint32_t kPanel = C::kHeadDim * 128 / 16;
+        float t[kChunk / 2], sums[4];
+        v = v + Chunk * (kChunk * 128 / 16);
+        wgmma_fence();
+        wgmma_e4m3<false>(t, p, v);
+#pragma unroll
+        for (int step = 1; step < C::kKeys / 32; ++step) {
+            wgmma_e4m3<true>(t, p + 4 * step, v + step / 4 * kPanel + step % 4 * 2);
+        }
+        if (Chunk == 0) {
+            wgmma_e4m3<false>(sums, p, ones);
+#pragma unroll
+            for (int step = 1; step < C::kKeys / 32; ++step) wgmma_e4m3<true>(sums, p + 4 * step, ones);
+        }
+        wgmma_commit();
+        meanwhile();
+        wgmma_wait<0>();
+        wgmma_pin(t);
+        if (Chunk == 0) wgmma_pin(sums);
+#pragma unroll
+        for (int i = 0; i < kChunk / 2; ++i) o[Chunk][i] = fmaf(o[Chunk][i], factor[i >> 1 & 1], t[i]);
+        if (Chunk == 0) {
+            sum[0] = fmaf(sum[0], factor[0], sums[0]);
+            sum[1] = fmaf(sum[1], factor[1], sums[2]);
+        }
+    }
+};
+
+// 16-bit operands: the adder is that of f32, so products go straight into O. References are integers and seldom rise
+// after the first tiles, so most tiles rescale nothing.
+template <class C>
+struct DirectAccumulator : AccumulatorShape<C> {
+    using AccumulatorShape<C>::kChunk;
+    using AccumulatorShape<C>::kChunks;
+    using Values = RowsDescriptor;
+
+    float o[kChunks][kChunk / 2];
+    float sum[4]; // columns of ones: the first row's two, the second row's two
+    float reference[2];
+
+    __device__ __forceinline__ static Values values_at(uint32_t address) {
+        return Values::at(address, C::kKeys * C::kPanelBytes);
+    }
+    __device__ __forceinline__ void clear(float no_reference) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) reference[i] = no_reference;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[i] = 0.0f;
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+#pragma unroll
+            for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] = 0.0f;
+        }
+    }
+    __device__ __forceinline__ void rescale(const float (&factor)[2]) {
+        if (!__any_sync(~0u, factor[0] != 1.0f || factor[1] != 1.0f)) return;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[i] *= factor[i >> 1];
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) {
+#pragma unroll
+            for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] *= factor[i >> 1 & 1];
+        }
+    }
+    __device__ __forceinline__ void row_sums(float (&sums)[2]) const {
+        sums[0] = sum[0], sums[1] = sum[2];
+    }
+
+    template <class Meanwhile>
+    __device__ __forceinline__ void accumulate(const uint32_t (&p)[C::kWords], const float (&)[2], Values v,
+                                               KeyDescriptor ones, Meanwhile meanwhile) {
+        constexpr uint32_t kChunkUnits = kChunk / 64 * C::kKeys * 128 / 16, kStepUnits = 16 * 128 / 16;
+        wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < C::kKeys / 16; ++step) {
+#pragma unroll
+            for (int chunk = 0; chunk < kChunks; ++chunk) {
+                wgmma_16<C::kBf16, true>(o[chunk], p + 4 * step, v + chunk * kChunkUnits + step * kStepUnits);
+            }
+            wgmma_16<C::kBf16, true, true>(sum, p + 4 * step, ones);
+        }
+        wgmma_commit();
+        meanwhile();
+        wgmma_wait<0>();
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) wgmma_pin(o[chunk]);
+        wgmma_pin(sum);
+    }
+};
+
+} // namespace qfuse::prefill
