@@ -47,6 +47,9 @@ typedef struct qf_device_interface {
     uint64_t (*elapsed)(void *state, uint32_t from, uint32_t to); /* nanoseconds between two marks; waits for them */
     /* Until everything launched has run. */
     qf_status (*wait)(void *state);
+    /* The caller's stream is being captured into a graph of its owner: nothing may be allocated, copied from the host
+     * or waited for. NULL: never. */
+    bool (*in_capture)(void *state);
     void (*describe)(void *state, qf_device_info *out_info);
     /* Launches between begin and end are recorded instead of run; replay runs them. NULL: the device has no graphs. */
     qf_status (*begin_capture)(void *state);

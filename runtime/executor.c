@@ -131,13 +131,22 @@ void qf_executor_destroy(qf_executor *executor) {
 
 /* --- binding --- */
 
+static bool same_memory(const qf_tensor *bound, const qf_tensor *given) {
+    return bound->data == given->data && bound->dtype == given->dtype && bound->rank == given->rank &&
+           memcmp(bound->dims, given->dims, bound->rank * sizeof *bound->dims) == 0;
+}
+
+/* Binding what is bound already changes nothing that was prepared. */
+static void bind(qf_executor *executor, qf_binding *binding, const qf_tensor *given) {
+    bool same = given ? binding->bound && same_memory(&binding->tensor, given) : !binding->bound;
+    *binding = given ? (qf_binding){*given, true} : (qf_binding){{0}, false};
+    executor->prepared = executor->prepared && same;
+}
+
 /* A captured graph holds addresses and sizes; only what lies behind the addresses may change. */
 static qf_status check_frozen(const qf_executor *executor, const char *what, const qf_tensor *bound,
                               const qf_tensor *given) {
-    if (!executor->captured) return QF_OK;
-    if (bound && given && bound->data == given->data && bound->dtype == given->dtype && bound->rank == given->rank &&
-        memcmp(bound->dims, given->dims, bound->rank * sizeof *bound->dims) == 0)
-        return QF_OK;
+    if (!executor->captured || (bound && given && same_memory(bound, given))) return QF_OK;
     return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
                    "%s: the plan was captured into a graph, which keeps sizes and addresses; write new lengths, tables "
                    "and scales into the bound memory, or call qf_executor_drop_capture first",
@@ -187,8 +196,7 @@ qf_status qf_executor_bind_input(qf_executor *executor, uint32_t index, const qf
     qf_status status = check_tensor(executor, "input", input->name, input->tensor, tensor);
     if (status == QF_OK) status = check_frozen(executor, "input", &executor->inputs[index].tensor, tensor);
     if (status != QF_OK || executor->captured) return status;
-    executor->inputs[index] = (qf_binding){*tensor, true};
-    executor->prepared = false;
+    bind(executor, &executor->inputs[index], tensor);
     return QF_OK;
 }
 
@@ -200,8 +208,7 @@ qf_status qf_executor_bind_output(qf_executor *executor, uint32_t index, const q
     qf_status status = tensor ? check_tensor(executor, "output", output->name, output->tensor, tensor) : QF_OK;
     if (status == QF_OK) status = check_frozen(executor, "output", &executor->outputs[index].tensor, tensor);
     if (status != QF_OK || executor->captured) return status;
-    executor->outputs[index] = tensor ? (qf_binding){*tensor, true} : (qf_binding){{0}, false};
-    executor->prepared = false;
+    bind(executor, &executor->outputs[index], tensor);
     return QF_OK;
 }
 

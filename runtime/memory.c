@@ -8,8 +8,17 @@
 
 #define SLOT_ALIGNMENT 256
 
+static qf_status refuse_in_capture(const qf_executor *executor) {
+    if (!executor->device->in_capture || !executor->device->in_capture(executor->device_state)) return QF_OK;
+    return qf_fail(executor->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                   "the stream is being captured: this run needs memory on the device first: run the plan with these "
+                   "sizes, or call qf_executor_prepare before the capture");
+}
+
 static qf_status grow(qf_executor *executor, qf_owned *memory, uint64_t size) {
     if (size <= memory->size) return QF_OK;
+    qf_status status = refuse_in_capture(executor);
+    if (status != QF_OK) return status;
     if (size > SIZE_MAX / 2)
         return qf_fail(executor->context, QF_ERROR_LIMIT, NULL, "%" PRIu64 " bytes cannot be addressed", size);
     executor->device->release(executor->device_state, memory->data, memory->size);
@@ -73,8 +82,10 @@ static qf_status place_parameter(qf_executor *executor, uint32_t index, void **o
 static qf_status place_weights(qf_executor *executor) {
     const qf_plan *plan = executor->plan;
     if (executor->weights_ready) return QF_OK;
+    qf_status status = refuse_in_capture(executor);
+    if (status != QF_OK) return status;
     if (!executor->device->host_memory && plan->byte_size) {
-        qf_status status = grow(executor, &executor->constants, plan->byte_size);
+        status = grow(executor, &executor->constants, plan->byte_size);
         if (status == QF_OK)
             status = executor->device->upload(executor->device_state, executor->constants.data, plan->bytes,
                                               plan->byte_size);
@@ -86,7 +97,7 @@ static qf_status place_weights(qf_executor *executor) {
         if (buffer->kind == QF_PLAN_CONSTANT)
             executor->addresses[i] = bytes ? bytes + plan->constants[buffer->index].offset : NULL;
         if (buffer->kind != QF_PLAN_PARAMETER) continue;
-        qf_status status = place_parameter(executor, buffer->index, &executor->addresses[i]);
+        status = place_parameter(executor, buffer->index, &executor->addresses[i]);
         if (status != QF_OK) return status;
     }
     executor->weights_ready = true;

@@ -61,9 +61,12 @@ QF_API QF_MUST_USE qf_status qf_executor_bind_symbol(qf_executor *executor, cons
  * beyond what CPU kernels read: scales, lengths and tables may change in place between runs.
  *
  * On a GPU it enqueues on the stream and returns: results are there when the stream gets that far (qf_executor_wait).
- * It neither waits nor, once prepared, allocates, so a host may capture it into a CUDA graph of its own: call
- * qf_executor_prepare before the capture. Steps that the GPU runs as one launch report their time with the first.
- * Values that the CPU would refuse (indices, slots, pages, lengths out of range) read as zero or write nothing. */
+ * It neither waits nor, once prepared, allocates, so a host may capture it into a CUDA graph of its own, on the
+ * executor's stream: run or prepare it with the same sizes before. In the capture other addresses may be bound; what
+ * needs memory is refused before it harms the capture. The host's graph may be replayed as long as the executor lives
+ * and the bound memory is there; memory that later runs outgrow is kept for it. Steps that the GPU runs as one launch
+ * report their time with the first. Values that the CPU would refuse (indices, slots, pages, lengths out of range) read
+ * as zero or write nothing. */
 QF_API QF_MUST_USE qf_status qf_executor_run(qf_executor *executor);
 /* Records the plan into a graph of the device (a CUDA graph), which later runs replay with one launch. Sizes and
  * addresses are frozen: binding another fails with QF_ERROR_INVALID_ARGUMENT until qf_executor_drop_capture; what lies

@@ -89,6 +89,9 @@ static qf_status find_function(qf_cuda_actions *actions, const qf_cuda_launch *l
     if (image < 0)
         return qf_fail(actions->context, QF_ERROR_DEVICE, NULL, "this build has no GPU kernel file \"%s\"%s",
                        launch->image, qf_cuda_image_count ? "" : ": it was built without nvcc (QF_CUDA=OFF)");
+    if (actions->in_capture && !actions->modules[image])
+        return qf_fail(actions->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                       "the stream is being captured: " QF_CUDA_PREPARE_FIRST);
     char what[160];
     (void)snprintf(what, sizeof what, "loading kernel %s of \"%s\"", launch->kernel, launch->image);
     qf_cu_result result = 0;

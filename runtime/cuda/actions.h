@@ -25,7 +25,12 @@ typedef struct qf_cuda_actions {
     qf_cuda_ready *ready;
     uint32_t step_count, ready_count;
     qf_cu_module *modules; /* by image; NULL: not loaded */
+    bool in_capture;       /* the caller's stream is being captured: no module may be loaded */
 } qf_cuda_actions;
+
+#define QF_CUDA_PREPARE_FIRST                                                                                          \
+    "this run needs memory or kernels first: run the plan with these sizes, or call qf_executor_prepare before the "   \
+    "capture"
 
 /* Records every step and counts what it needs; `recorder` has the given part filled. May be called again. */
 qf_status qf_cuda_actions_record(qf_cuda_actions *actions, qf_cuda_recorder *recorder, qf_kernel_step *steps,

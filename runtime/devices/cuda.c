@@ -25,7 +25,10 @@ typedef struct cuda_state {
     int capability, processors;
     qf_cuda_actions actions;
     cuda_memory scratch, zeroed;
-    bool dirty;         /* a launch failed: zeroed memory may not be zero */
+    bool dirty;      /* a launch failed: zeroed memory may not be zero */
+    bool host_graph; /* launches went into a graph of the host, which may be replayed as long as we are here */
+    void **retired;  /* memory that such a graph may still use; room for all blocks there are */
+    uint32_t retired_count, retired_capacity, block_count;
     qf_cu_event *marks; /* NULL without timing */
     uint32_t mark_count;
     qf_cu_stream capture_stream; /* not NULL: launches are being recorded */
@@ -137,8 +140,25 @@ static qf_status make_marks(cuda_state *cuda, uint32_t count) {
     return status;
 }
 
+/* Makes room to retire the block as well. */
+static bool allocate_block(cuda_state *cuda, size_t size, qf_cu_address *out_address) {
+    *out_address = 0;
+    if (!QF_GROW(cuda->context, cuda->retired, cuda->retired_capacity, cuda->block_count + 1u)) return false;
+    if (cuda->driver.memory_allocate(out_address, size)) return false;
+    cuda->block_count++;
+    return true;
+}
+
+static void free_block(cuda_state *cuda, void *data) {
+    (void)cuda->driver.memory_free((qf_cu_address)data);
+    cuda->block_count--;
+}
+
 static void free_memory(cuda_state *cuda, cuda_memory *memory) {
-    if (memory->data) (void)cuda->driver.memory_free((qf_cu_address)memory->data);
+    if (memory->data && cuda->host_graph)
+        cuda->retired[cuda->retired_count++] = memory->data;
+    else if (memory->data)
+        free_block(cuda, memory->data);
     *memory = (cuda_memory){0};
 }
 
@@ -156,6 +176,8 @@ static void close_inside(cuda_state *cuda) {
     for (uint32_t i = 0; i < cuda->mark_count; i++)
         if (cuda->marks[i]) (void)cuda->driver.event_destroy(cuda->marks[i]);
     if (cuda->capture_stream) (void)cuda->driver.stream_destroy(cuda->capture_stream);
+    cuda->host_graph = false;
+    for (uint32_t i = 0; i < cuda->retired_count; i++) free_block(cuda, cuda->retired[i]);
     free_memory(cuda, &cuda->scratch);
     free_memory(cuda, &cuda->zeroed);
     qf_cuda_actions_close(&cuda->actions);
@@ -172,6 +194,7 @@ static void cuda_destroy(void *state) {
     if (cuda->primary) (void)cuda->driver.primary_context_release(cuda->device);
     qf_cuda_driver_close(&cuda->driver);
     qf_release(cuda->context, cuda->marks, cuda->mark_count * sizeof *cuda->marks);
+    QF_FREE_ITEMS(cuda->context, cuda->retired, cuda->retired_capacity);
     qf_release(cuda->context, cuda, sizeof *cuda);
 }
 
@@ -202,15 +225,29 @@ static qf_status cuda_create(qf_context *context, qf_device_settings *settings, 
     return status;
 }
 
+/* --- a capture by the owner of the stream --- */
+
+static bool cuda_in_capture(void *state) {
+    const cuda_state *cuda = state;
+    int capturing = 0;
+    return cuda->stream && cuda->driver.stream_is_capturing(cuda->stream, &capturing) == 0 && capturing;
+}
+
+/* What the driver refuses meanwhile would end the owner's capture as well. */
+static qf_status refuse_in_capture(cuda_state *cuda, const char *what) {
+    if (!cuda_in_capture(cuda)) return QF_OK;
+    return qf_fail(cuda->context, QF_ERROR_INVALID_ARGUMENT, NULL, "the stream is being captured: %s", what);
+}
+
 /* --- memory --- */
 
 static void *cuda_allocate(void *state, size_t size) {
     cuda_state *cuda = state;
     qf_cu_address address = 0;
     if (!enter(cuda)) return NULL;
-    qf_cu_result result = cuda->driver.memory_allocate(&address, size ? size : 1);
+    bool allocated = allocate_block(cuda, size ? size : 1, &address);
     leave(cuda);
-    if (result == 0) return (void *)address;
+    if (allocated) return (void *)address;
     (void)qf_record(cuda->context, QF_ERROR_OUT_OF_MEMORY);
     return NULL;
 }
@@ -242,7 +279,8 @@ static qf_status wait_inside(cuda_state *cuda, qf_cu_result result, const char *
 
 static qf_status cuda_upload(void *state, void *destination, const void *source, size_t size) {
     cuda_state *cuda = state;
-    if (!size) return QF_OK;
+    qf_status status = size ? refuse_in_capture(cuda, "nothing can be copied to the GPU and waited for") : QF_OK;
+    if (!size || status != QF_OK) return status;
     if (!enter(cuda)) return QF_ERROR_DEVICE;
     qf_cu_result result = cuda->driver.copy_to_device((qf_cu_address)destination, source, size, cuda->stream);
     return wait_inside(cuda, result, "copying to the GPU");
@@ -250,7 +288,8 @@ static qf_status cuda_upload(void *state, void *destination, const void *source,
 
 static qf_status cuda_download(void *state, void *destination, const void *source, size_t size) {
     cuda_state *cuda = state;
-    if (!size) return QF_OK;
+    qf_status status = size ? refuse_in_capture(cuda, "nothing can be copied from the GPU and waited for") : QF_OK;
+    if (!size || status != QF_OK) return status;
     if (!enter(cuda)) return QF_ERROR_DEVICE;
     qf_cu_result result = cuda->driver.copy_to_host(destination, (qf_cu_address)source, size, cuda->stream);
     return wait_inside(cuda, result, "copying from the GPU");
@@ -258,19 +297,25 @@ static qf_status cuda_download(void *state, void *destination, const void *sourc
 
 static qf_status cuda_wait(void *state) {
     cuda_state *cuda = state;
+    qf_status status = refuse_in_capture(cuda, "there is nothing to wait for before its graph is launched");
+    if (status != QF_OK) return status;
     return enter(cuda) ? wait_inside(cuda, 0, "waiting for the GPU") : QF_ERROR_DEVICE;
 }
 
 /* --- preparing --- */
 
-static bool grow(cuda_state *cuda, cuda_memory *memory, size_t size, bool *out_grown) {
-    if (size <= memory->size) return true;
+static qf_status grow(cuda_state *cuda, cuda_memory *memory, size_t size, bool *out_grown) {
+    if (size <= memory->size) return QF_OK;
+    qf_status status = refuse_in_capture(cuda, QF_CUDA_PREPARE_FIRST);
+    if (status != QF_OK) return status;
     qf_cu_address address = 0;
     free_memory(cuda, memory);
-    if (cuda->driver.memory_allocate(&address, size)) return false;
+    if (!allocate_block(cuda, size, &address))
+        return qf_fail(cuda->context, QF_ERROR_OUT_OF_MEMORY, NULL,
+                       "the GPU has no %zu bytes left for kernels' scratch", size);
     *memory = (cuda_memory){(void *)address, size};
     *out_grown = true;
-    return true;
+    return QF_OK;
 }
 
 /* Records, grows memory to what was asked for, and records again where addresses moved. */
@@ -285,26 +330,26 @@ static qf_status record(cuda_state *cuda, qf_kernel_step *steps, uint32_t count,
         qf_status status = qf_cuda_actions_record(&cuda->actions, &recorder, steps, count);
         if (status != QF_OK) return status;
         grown = false;
-        if (!grow(cuda, &cuda->scratch, recorder.scratch_size, &grown) ||
-            !grow(cuda, &cuda->zeroed, recorder.zeroed_size, &grown))
-            return qf_fail(cuda->context, QF_ERROR_OUT_OF_MEMORY, NULL,
-                           "the GPU has no %zu bytes left for kernels' scratch",
-                           recorder.scratch_size + recorder.zeroed_size);
+        status = grow(cuda, &cuda->scratch, recorder.scratch_size, &grown);
+        if (status == QF_OK) status = grow(cuda, &cuda->zeroed, recorder.zeroed_size, &grown);
+        if (status != QF_OK) return status;
         if (grown && cuda->zeroed.data) cuda->dirty = true;
     }
     return QF_OK;
 }
 
+/* In a capture of the host this is recorded, not done. */
 static qf_status clean(cuda_state *cuda) {
     if (!cuda->dirty || !cuda->zeroed.data) return QF_OK;
-    cuda->dirty = false;
-    return qf_cuda_check(&cuda->driver, cuda->context,
-                         cuda->driver.memory_set((qf_cu_address)cuda->zeroed.data, 0, cuda->zeroed.size, cuda->stream),
-                         "clearing kernels' counters");
+    qf_cu_result result = cuda->driver.memory_set((qf_cu_address)cuda->zeroed.data, 0, cuda->zeroed.size, cuda->stream);
+    cuda->dirty = result != 0 || cuda_in_capture(cuda);
+    return qf_cuda_check(&cuda->driver, cuda->context, result, "clearing kernels' counters");
 }
 
 static qf_status prepare_inside(cuda_state *cuda, qf_kernel_step *steps, uint32_t count) {
     if (!cuda->actions.blas_tried && qf_cuda_actions_want_blas(steps, count)) {
+        qf_status refused = refuse_in_capture(cuda, QF_CUDA_PREPARE_FIRST);
+        if (refused != QF_OK) return refused;
         cuda->actions.blas_tried = true;
         (void)qf_cublas_open(&cuda->actions.blas);
     }
@@ -320,15 +365,9 @@ static qf_status prepare_inside(cuda_state *cuda, qf_kernel_step *steps, uint32_
 
 static qf_status cuda_prepare(void *state, qf_kernel_step *steps, uint32_t count, size_t *out_scratch) {
     cuda_state *cuda = state;
-    int capturing = 0;
     if (!enter(cuda)) return QF_ERROR_DEVICE;
-    qf_status status = QF_OK;
-    if (cuda->stream && cuda->driver.stream_is_capturing(cuda->stream, &capturing) == 0 && capturing)
-        status = qf_fail(cuda->context, QF_ERROR_INVALID_ARGUMENT, NULL,
-                         "the stream is being captured, and this run needs memory or other sizes first: call "
-                         "qf_executor_prepare before the capture");
-    else
-        status = prepare_inside(cuda, steps, count);
+    cuda->actions.in_capture = cuda_in_capture(cuda);
+    qf_status status = prepare_inside(cuda, steps, count);
     leave(cuda);
     *out_scratch = cuda->scratch.size + cuda->zeroed.size;
     return status;
@@ -339,7 +378,11 @@ static qf_status cuda_prepare(void *state, qf_kernel_step *steps, uint32_t count
 static qf_status cuda_launch(void *state, uint32_t step) {
     cuda_state *cuda = state;
     if (!enter(cuda)) return QF_ERROR_DEVICE;
-    qf_status status = step == 0 ? clean(cuda) : QF_OK;
+    qf_status status = QF_OK;
+    if (step == 0) {
+        cuda->host_graph = cuda->host_graph || cuda_in_capture(cuda);
+        status = clean(cuda);
+    }
     if (status == QF_OK)
         status =
             qf_cuda_actions_enqueue(&cuda->actions, step, cuda->capture_stream ? cuda->capture_stream : cuda->stream);
@@ -450,6 +493,7 @@ const qf_device_interface qf_device_cuda = {
     .mark = cuda_mark,
     .elapsed = cuda_elapsed,
     .wait = cuda_wait,
+    .in_capture = cuda_in_capture,
     .describe = cuda_describe,
     .begin_capture = cuda_begin_capture,
     .end_capture = cuda_end_capture,

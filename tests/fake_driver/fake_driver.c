@@ -27,6 +27,12 @@ qf_fake_state *qf_fake_reset(void) {
         if (++state.calls == state.fail_at) return 999;                                                                \
     } while (0)
 
+/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
+#define UNSAFE_IN_CAPTURE()                                                                                            \
+    do {                                                                                                               \
+        if (state.capturing) return state.broken_captures++, 900;                                                      \
+    } while (0)
+
 typedef struct recorded {
     void *to;
     const void *from;
@@ -139,6 +145,7 @@ qf_cu_result cuStreamDestroy_v2(qf_cu_stream stream) {
 }
 qf_cu_result cuStreamSynchronize(qf_cu_stream stream) {
     CALL();
+    UNSAFE_IN_CAPTURE();
     return stream && ((object *)(void *)stream)->capturing ? 900 : 0;
 }
 qf_cu_result cuStreamIsCapturing(qf_cu_stream stream, int *status) {
@@ -205,6 +212,7 @@ qf_cu_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
 /* The block's size stands before it, so that live_bytes can be kept. */
 qf_cu_result cuMemAlloc_v2(qf_cu_address *address, size_t size) {
     CALL();
+    UNSAFE_IN_CAPTURE();
     char *block = size < (size_t)1 << 30 ? aligned_alloc(256, (size + 511) / 256 * 256) : NULL;
     if (!block) return QF_CU_ERROR_OUT_OF_MEMORY;
     memcpy(block, &size, sizeof size);
@@ -216,6 +224,7 @@ qf_cu_result cuMemAlloc_v2(qf_cu_address *address, size_t size) {
 }
 qf_cu_result cuMemFree_v2(qf_cu_address address) {
     size_t size;
+    UNSAFE_IN_CAPTURE();
     char *block = (char *)address - 256;
     memcpy(&size, block, sizeof size);
     state.live_bytes -= (int64_t)size;
@@ -234,9 +243,11 @@ static int copy(void *to, const void *from, size_t size, qf_cu_stream stream) {
     return 0;
 }
 qf_cu_result cuMemcpyHtoDAsync_v2(qf_cu_address to, const void *from, size_t size, qf_cu_stream stream) {
+    UNSAFE_IN_CAPTURE();
     return copy((void *)to, from, size, stream);
 }
 qf_cu_result cuMemcpyDtoHAsync_v2(void *to, qf_cu_address from, size_t size, qf_cu_stream stream) {
+    UNSAFE_IN_CAPTURE();
     return copy(to, (const void *)from, size, stream);
 }
 qf_cu_result cuMemcpyDtoDAsync_v2(qf_cu_address to, qf_cu_address from, size_t size, qf_cu_stream stream) {
@@ -255,6 +266,7 @@ qf_cu_result cuPointerGetAttribute(void *value, int attribute, qf_cu_address add
 }
 qf_cu_result cuModuleLoadData(qf_cu_module *module, const void *image) {
     CALL();
+    UNSAFE_IN_CAPTURE();
     return image ? make(module) : 1;
 }
 qf_cu_result cuModuleUnload(qf_cu_module module) {

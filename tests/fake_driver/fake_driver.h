@@ -11,6 +11,7 @@ typedef struct qf_fake_state {
     int device_count, capability; /* 90: compute capability 9.0 */
     uint64_t calls, fail_at;      /* the fail_at-th call fails; 0: none */
     bool capturing;               /* the caller's stream is being captured by its owner */
+    uint64_t broken_captures;     /* calls meanwhile that the driver refuses, and that end the owner's capture */
     const void *foreign;          /* an address that the driver does not know */
     int64_t live;                 /* contexts, streams, events, modules, graphs, memory blocks that exist */
     int64_t live_bytes;

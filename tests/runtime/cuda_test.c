@@ -164,13 +164,15 @@ static void memory_stays_flat_over_runs(void **state) {
     running_close(&r);
 }
 
-/* The caller captures its own stream: a prepared run records, an unprepared one says what to do. */
+/* The caller captures its own stream: a prepared run records, an unprepared one says what to do, and nothing is called
+ * that would end the capture. */
 static void the_host_may_capture(void **state) {
     (void)state;
     running r;
     qf_fake_state *fake = reset();
-    float x[4] = {1, 2, 3, 4};
-    qf_tensor input = DEVICE_TENSOR(QF_F32, x, 2, 2);
+    float x[4] = {1, 2, 3, 4}, result[4] = {0}, more[200] = {0};
+    qf_tensor input = DEVICE_TENSOR(QF_F32, x, 2, 2), output = DEVICE_TENSOR(QF_F32, result, 2, 2);
+    qf_tensor grown = DEVICE_TENSOR(QF_F32, more, 100, 2);
     char stream[4096] = {0}; /* the fake driver's streams hold recorded copies; zero: it does not capture */
     compile_for(&r, "sm_90a");
     assert_int_equal(open_executor(&r, stream), QF_OK);
@@ -182,6 +184,46 @@ static void the_host_may_capture(void **state) {
     assert_int_equal(qf_executor_prepare(r.executor), QF_OK);
     fake->capturing = true;
     assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_int_equal(qf_executor_bind_output(r.executor, 0, &output), QF_OK); /* another address needs no memory */
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_memory_equal(result, x, sizeof x);
+    assert_int_equal(qf_executor_wait(r.executor), QF_ERROR_INVALID_ARGUMENT);
+    expect_message(&r, "nothing to wait for before its graph is launched");
+    assert_int_equal(qf_executor_bind_output(r.executor, 0, NULL), QF_OK);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &grown), QF_OK);
+    assert_int_equal(qf_executor_run(r.executor), QF_ERROR_INVALID_ARGUMENT);
+    expect_message(&r, "run the plan with these sizes");
+    assert_int_equal(fake->broken_captures, 0);
+
+    /* What was captured may be replayed: its memory stays when more is needed. */
+    fake->capturing = false;
+    int64_t held = fake->live_bytes;
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_int_equal(fake->live_bytes, held + (int64_t)sizeof more);
+    running_close(&r);
+    assert_int_equal(fake->live, 0);
+}
+
+static void bindings_that_stay_need_no_preparation(void **state) {
+    (void)state;
+    running r;
+    qf_fake_state *fake = reset();
+    float x[4] = {1, 2, 3, 4}, other[4] = {0};
+    qf_tensor input = DEVICE_TENSOR(QF_F32, x, 2, 2), output = DEVICE_TENSOR(QF_F32, other, 2, 2);
+    compile_for(&r, "sm_90a");
+    assert_int_equal(open_executor(&r, NULL), QF_OK);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_OK);
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    uint64_t allocations = r.check.allocations;
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_OK);
+        assert_int_equal(qf_executor_bind_output(r.executor, 0, NULL), QF_OK);
+        assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    }
+    assert_int_equal(r.check.allocations, allocations);
+    assert_int_equal(qf_executor_bind_output(r.executor, 0, &output), QF_OK);
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_memory_equal(other, x, sizeof x);
     running_close(&r);
     assert_int_equal(fake->live, 0);
 }
@@ -237,10 +279,14 @@ int main(void) {
     void *address = library && blas ? dlsym(library, "qf_fake_reset") : NULL;
     if (!address) return 1;
     memcpy(&reset, &address, sizeof reset);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_says_what_it_is),         cmocka_unit_test(another_gpu_is_refused_by_name),
-        cmocka_unit_test(older_targets_run_on_newer_cards), cmocka_unit_test(a_plan_runs_and_replays),
-        cmocka_unit_test(memory_stays_flat_over_runs),      cmocka_unit_test(the_host_may_capture),
-        cmocka_unit_test(products_go_through_cublaslt),     cmocka_unit_test(failing_calls_leave_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_device_says_what_it_is),
+                                       cmocka_unit_test(another_gpu_is_refused_by_name),
+                                       cmocka_unit_test(older_targets_run_on_newer_cards),
+                                       cmocka_unit_test(a_plan_runs_and_replays),
+                                       cmocka_unit_test(memory_stays_flat_over_runs),
+                                       cmocka_unit_test(the_host_may_capture),
+                                       cmocka_unit_test(bindings_that_stay_need_no_preparation),
+                                       cmocka_unit_test(products_go_through_cublaslt),
+                                       cmocka_unit_test(failing_calls_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
