@@ -22,7 +22,7 @@ cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQF_CUDA=ON \
     { cat "$folder/configure.log"; exit 1; }
 grep 'GPU kernels' "$folder/configure.log"
 grep -q 'GPU kernels: compiled' "$folder/configure.log" || { echo "nvcc was not found: scripts/deps.sh cuda fetches it"; exit 1; }
-cmake --build "$folder" -j "$(nproc)" --target qfuse_program conformance emitted_example qfuse qfuse_rt >"$folder/build.log" 2>&1 ||
+cmake --build "$folder" -j "$(nproc)" --target qfuse_program conformance emitted_example host_custom_call qfuse qfuse_rt >"$folder/build.log" 2>&1 ||
     { tail -n 60 "$folder/build.log"; exit 1; }
 if [ "$harnesses" = yes ]; then
     for family in decode prefill; do
@@ -33,15 +33,18 @@ fi
 
 say "putting it together"
 rm -rf "$bundle"
-mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/scripts" "$bundle/bench" "$bundle/model"
-cp "$folder/tools/qfuse" "$folder/tests/gpu/conformance/conformance" "$folder/tests/emitted/emitted_example" "$bundle/bin/"
+mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/scripts" "$bundle/bench" "$bundle/model" "$bundle/python/qfuse" "$bundle/python/tests"
+cp "$folder/tools/qfuse" "$folder/tests/gpu/conformance/conformance" "$folder/tests/emitted/emitted_example" \
+    "$folder/examples/host_custom_call" "$bundle/bin/"
+cp python/qfuse/*.py "$bundle/python/qfuse/"
+cp python/tests/test_cuda.py "$bundle/python/tests/"
 for program in "$folder"/decode/*_accuracy "$folder"/decode/*_bench "$folder"/prefill/*_accuracy "$folder"/prefill/*_bench; do
     if [ -x "$program" ]; then cp "$program" "$bundle/bin/"; fi
 done
 cp -P "$folder"/libqfuse.so* "$folder"/libqfuse_rt.so* "$bundle/lib/"
 
 # What they need beside libc and its parts.
-ldd "$bundle"/bin/qfuse "$bundle"/bin/conformance "$bundle"/lib/libqfuse.so.0 |
+ldd "$bundle"/bin/qfuse "$bundle"/bin/host_custom_call "$bundle"/bin/conformance "$bundle"/lib/libqfuse.so.0 |
     awk '$3 ~ /^\// { print $3 }' | sort -u |
     grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s|libqfuse|libqfuse_rt|libcuda|ld-linux[^/]*)\.so' |
     while IFS= read -r library; do cp -L "$library" "$bundle/lib/"; done

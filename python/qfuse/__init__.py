@@ -11,9 +11,9 @@ from .abi import library as _library
 from .context import Error
 from .graph import Graph, Report, Site, read, read_pt2, read_text
 from .plan import Executor, Plan, TensorInfo, run
-from .program import Optimized, optimize
+from .program import Optimized, optimize, target_of
 from .tensor import Tensor
 
 __version__ = _library.qf_version().decode()
 __all__ = ["Error", "Executor", "Graph", "Optimized", "Plan", "Report", "Site", "Tensor", "TensorInfo", "optimize",
-           "read", "read_pt2", "read_text", "run"]
+           "read", "read_pt2", "read_text", "run", "target_of"]

@@ -115,6 +115,7 @@ class qf_dl_managed_tensor_versioned(ctypes.Structure):
 
 DL_VERSION = (1, 1)
 DL_CPU, DL_CUDA = 1, 2
+DL_NO_ORDER, DL_DEFAULT_STREAM = -1, 1  # what a consumer's `stream` may be beside an address
 
 release_function = CFUNCTYPE(None, c_void_p)
 write_function = CFUNCTYPE(None, c_void_p, c_void_p, c_size_t)
@@ -163,6 +164,8 @@ FUNCTIONS = {
     "qf_executor_bind_symbol": (c_status, [c_void_p, c_char_p, c_int64]),
     "qf_executor_prepare": (c_status, [c_void_p]),
     "qf_executor_run": (c_status, [c_void_p]),
+    "qf_executor_capture": (c_status, [c_void_p]),
+    "qf_executor_drop_capture": (None, [c_void_p]),
     "qf_executor_wait": (c_status, [c_void_p]),
     "qf_executor_output": (c_status, [c_void_p, c_uint32, POINTER(qf_tensor)]),
     "qf_tensor_bytes": (c_uint64, [POINTER(qf_tensor)]),

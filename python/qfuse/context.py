@@ -15,10 +15,15 @@ class Error(RuntimeError):
     status: a name such as "parse" or "guard" (include/qfuse/status.h). location: of the first message, "" if unknown."""
 
     def __init__(self, status, messages):
+        self.number = status
         self.status = abi.STATUS_NAMES.get(status, str(status))
         self.messages = messages
         self.location = messages[0][0] if messages else ""
         super().__init__("\n".join(_line(*message) for message in messages) or self.status)
+
+    def at(self, place):
+        """The same, of a fault whose messages know no place."""
+        return Error(self.number, [(location or place, said) for location, said in self.messages])
 
 
 def _line(location, text):

@@ -3,12 +3,16 @@
 # Next: program.py.
 import ctypes
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from . import abi, tensor as tensors
 from .abi import library
-from .context import Context, Handle, encode, text
+from .context import Context, Error, Handle, encode, text
+
+
+_INVALID_ARGUMENT = 2  # qf_status
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,15 @@ class Plan(Handle):
 class Executor(Handle):
     """The state of running one plan: bound tensors, workspace, mapped weights. One thread at a time.
 
-    device: "cpu", "cuda", or None for the plan's; device_id: of several GPUs; stream: the address of a CUstream to launch
-    on; weights_root: the folder under which the files of weights lie."""
+    device: "cpu", "cuda", or None for the plan's; device_id: of several GPUs; stream: where to launch, the address of a
+    CUstream or a torch.cuda.Stream, None: the default stream; weights_root: the folder under which the files of weights
+    lie."""
 
     def __init__(self, plan, *, device=None, device_id=0, stream=None, threads=0, weights_root=None):
         context = Context()  # of its own: other threads may run the same plan
+        self.device = device or ("cpu" if plan.target == "cpu" else "cuda")
+        stream = getattr(stream, "cuda_stream", stream) or None
+        self.stream = (stream or 0) if self.device == "cuda" else None
         options = abi.qf_executor_options(device=encode(device), device_id=device_id, stream=stream,
                                           thread_count=threads, weights_root=encode(weights_root))
         handle = ctypes.c_void_p()
@@ -88,28 +96,53 @@ class Executor(Handle):
         super().__init__(context, handle, library.qf_executor_destroy, plan)
         self.plan = plan
         self._inputs = {}
+        self._shapes = {}  # of the inputs, by index
         self._outputs = {}
         self._parameters = {}
 
-    def bind_input(self, index, value):
-        """Borrows the memory of `value` (any DLPack producer or buffer) until it is bound again."""
-        tensor, owner = tensors.borrow(self.context, value)
+    def _borrow(self, what, infos, key, value, **how):
+        """The tensor, and what to hold. Faults of the value itself say where it was to go."""
+        name = infos[key].name if isinstance(key, int) and key < len(infos) else key
+        place = f'{what} "{name}"'
+        try:
+            return tensors.borrow(self.context, value, self.stream, **how)
+        except Error as fault:
+            raise fault.at(place) from None
+        except (TypeError, BufferError) as fault:
+            raise TypeError(f"{place}: {fault}") from None
+
+    def bind_input(self, index, value, *, copy=False):
+        """Borrows the memory of `value` (any DLPack producer or buffer) until it is bound again. Runs read what lies there
+        by then. copy: a tensor that is not contiguous, or that nobody may write, is copied now instead of refused."""
+        tensor, owner = self._borrow("input", self.plan.inputs, index, value, copy=copy)
         self.context.check(library.qf_executor_bind_input(self.handle, index, ctypes.byref(tensor)))
         self._inputs[index] = owner
+        self._shapes[index] = tuple(tensor.dims[:tensor.rank])
 
     def bind_output(self, index, value):
         """The result goes to the memory of `value`; None: to memory of the executor."""
-        tensor, owner = tensors.borrow(self.context, value) if value is not None else (None, None)
+        tensor = owner = None
+        if value is not None:
+            tensor, owner = self._borrow("output", self.plan.outputs, index, value, writable=True)
         self.context.check(library.qf_executor_bind_output(self.handle, index, tensor and ctypes.byref(tensor)))
         self._outputs[index] = owner
 
     def bind_parameter(self, name, value):
-        tensor, owner = tensors.borrow(self.context, value)
+        tensor, owner = self._borrow("parameter", (), name, value)
         self.context.check(library.qf_executor_bind_parameter(self.handle, encode(name), ctypes.byref(tensor)))
         self._parameters[name] = owner
 
     def bind_symbol(self, name, value):
         self.context.check(library.qf_executor_bind_symbol(self.handle, encode(name), value))
+
+    def input_shapes(self):
+        """What is bound, in order."""
+        return tuple(self._shapes[index] for index in range(len(self.plan.inputs)))
+
+    def let_go(self):
+        """Drops inputs and outputs, which torch keeps for the stream; all must be bound anew before the next run."""
+        self._inputs.clear()
+        self._outputs.clear()
 
     def prepare(self):
         """Checks shapes and guards; afterwards output() gives the outputs' shapes."""
@@ -117,7 +150,29 @@ class Executor(Handle):
 
     def run(self):
         """On a GPU the work is in the stream when this returns; wait() or the stream's order tells when it is done."""
+        self._check_capture()
         self.context.check(library.qf_executor_run(self.handle))
+
+    def _check_capture(self):
+        """Launches on another stream than torch captures would run at once, and be missing from the graph."""
+        torch = sys.modules.get("torch")
+        if self.device != "cuda" or torch is None or not torch.cuda.is_initialized():
+            return
+        if torch.cuda.is_current_stream_capturing() and torch.cuda.current_stream().cuda_stream != self.stream:
+            raise Error(_INVALID_ARGUMENT, [("", "torch captures its current stream, and the executor launches on another: "
+                                             "capture with torch.cuda.graph(graph, stream=...) on the executor's own")])
+
+    def capture(self):
+        """Records the plan into a CUDA graph of the executor, which later runs replay. Sizes and addresses are frozen."""
+        self.context.check(library.qf_executor_capture(self.handle))
+
+    def drop_capture(self):
+        library.qf_executor_drop_capture(self.handle)
+
+    def ready_on(self, stream):
+        """For consumers of outputs on another stream."""
+        if self.stream is not None and stream != self.stream:
+            self.wait()
 
     def wait(self):
         self.context.check(library.qf_executor_wait(self.handle))
@@ -144,25 +199,28 @@ def ordered(plan, values):
     return values
 
 
-def run(plan, values, *, weights=None, symbols=None, device=None, device_id=0, stream=None, threads=0,
+def run(plan, values, *, weights=None, symbols=None, device=None, device_id=None, stream=None, threads=0,
         weights_root=None):
     """Runs a plan once and returns its outputs as a list, in the framework of the inputs: torch tensors, NumPy arrays, or
     qfuse.Tensor.
 
     plan: a Plan, or the path of a saved one. values: tensors by input name, or in order: anything with __dlpack__ or a
     buffer. weights: tensors by parameter name, in place of the plan's files. symbols: sizes that no input's shape
-    determines."""
+    determines. device_id, stream: where inputs are torch's, their GPU and torch's current stream on it, unless given."""
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
     values = ordered(plan, values)
-    executor = Executor(plan, device=device, device_id=device_id, stream=stream, threads=threads,
+    gpu = tensors.torch_gpu(values)
+    if gpu is not None and device_id in (None, gpu.index):
+        device_id, stream = gpu.index, tensors.torch_stream(gpu) if stream is None else stream
+    executor = Executor(plan, device=device, device_id=device_id or 0, stream=stream, threads=threads,
                         weights_root=weights_root)
     for name, value in (weights or {}).items():
         executor.bind_parameter(name, value)
     for name, value in (symbols or {}).items():
         executor.bind_symbol(name, value)
     for index, value in enumerate(values):
-        executor.bind_input(index, value)
+        executor.bind_input(index, value, copy=True)
     executor.run()
     executor.wait()
     framework = tensors.framework_of(values)

@@ -6,7 +6,6 @@ import os
 import threading
 
 from . import graph as graphs, tensor as tensors
-from .abi import DL_CUDA
 from .plan import Executor
 
 
@@ -14,14 +13,14 @@ def optimize(program, *, passes="serving", numerics=None, target=None, query_sca
     """Rewrites a program of torch.export and compiles it.
 
     program: an ExportedProgram, or the path of a saved one (.pt2) or of an ONNX model. passes, numerics, query_scale: as
-    for `qfuse opt`. target: "cpu", "sm_90a", ...; None: that of the device on which the program's weights are, else the
-    CPU. customs: rows for more custom operators (docs/pt2.md).
+    for `qfuse opt`. target: "cpu", "sm_90a", ...; None: that of the device on which the program's weights are, or some
+    of its arguments. customs: rows for more custom operators (docs/pt2.md).
 
     The result is an Optimized: .report says what became of each attention, calling it runs the plan. Raises qfuse.Error
     with the located message where the program cannot be read or compiled."""
     exported = None if isinstance(program, (str, os.PathLike)) else program
     if target is None:
-        target = _target_of(exported) if exported is not None else "cpu"
+        target = target_of(_gpu_of(exported)) if exported is not None else "cpu"
     if exported is None:
         graph = graphs.read(program, customs)
     else:
@@ -39,12 +38,16 @@ def _name_of(program):
     return name if name != "ExportedProgram" else "program"
 
 
-def _target_of(program):
-    """The newest target that runs on the device where the program's tensors are."""
+def _gpu_of(program):
+    """torch's device of the program's weights or arguments, if that is a GPU."""
+    arguments = [node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"]
+    return tensors.torch_gpu([*program.state_dict.values(), *program.constants.values(), *arguments])
+
+
+def target_of(device):
+    """The newest target that runs on a device of torch; "cpu" for None."""
     import torch
-    held = [*program.state_dict.values(), *program.constants.values()]
-    device = next((value.device for value in held if isinstance(value, torch.Tensor) and value.is_cuda), None)
-    if device is None:
+    if device is None or torch.device(device).type != "cuda":
         return "cpu"
     major, minor = torch.cuda.get_device_capability(device)
     for least, name in (((10, 0), "sm_100a"), ((9, 0), "sm_90a"), ((8, 9), "sm_89"), ((8, 0), "sm_80")):
@@ -67,6 +70,7 @@ class Optimized:
         self._weights = _unstored_weights(program, graph, plan) if program is not None else {}
         self._lock = threading.Lock()
         self._executors = {}
+        self._shapes = {}  # of outputs, by the sizes of a call
         self._signature = _Signature(program, plan) if program is not None else None
         self.buffers = self._signature.buffers(program) if program is not None else _stored_buffers(graph, plan)
 
@@ -103,17 +107,12 @@ class Optimized:
 
     def _executor(self, values):
         """One a device and stream. CUDA work goes to torch's current stream."""
-        device = next((value.device for value in values if tensors.is_torch(value) and value.is_cuda), None)
-        if device is None:
-            key = ("cpu", None)
-            if key not in self._executors:
-                self._executors[key] = self._bound(Executor(self.plan))
-        else:
-            import torch
-            key = (str(device), torch.cuda.current_stream(device).cuda_stream)
-            if key not in self._executors:
-                self._executors[key] = self._bound(Executor(self.plan, device="cuda", device_id=device.index or 0,
-                                                            stream=key[1] or None))
+        device = tensors.torch_gpu(values)
+        key = (device and device.index, device and tensors.torch_stream(device))
+        if key not in self._executors:
+            executor = Executor(self.plan) if device is None else Executor(self.plan, device="cuda",
+                                                                           device_id=device.index, stream=key[1])
+            self._executors[key] = self._bound(executor)
         return self._executors[key]
 
     def _bound(self, executor):
@@ -123,38 +122,58 @@ class Optimized:
 
     def _run(self, values, symbols):
         executor = self._executor(values.values())
+        if executor.device == "cuda":
+            values = _on_gpu(values)
         for name, size in symbols.items():
             executor.bind_symbol(name, size)
         for index, info in enumerate(self.plan.inputs):
-            try:
-                executor.bind_input(index, values[info.name])
-            except (TypeError, BufferError) as fault:
-                raise TypeError(f"input {info.name}: {fault}") from None
+            executor.bind_input(index, values[info.name], copy=True)
         framework = tensors.framework_of(values.values())
         if framework != "torch":
             executor.run()
             executor.wait()
             return [_copied(executor.output(index), framework) for index in range(len(self.plan.outputs))]
-        return self._run_on_torch(executor, values)
+        return self._run_on_torch(executor, values, symbols)
 
-    def _run_on_torch(self, executor, values):
+    def _output_shapes(self, executor, symbols):
+        """(dtype, shape) of each output. Sizes that were seen before need no preparation, which would allocate."""
+        key = (executor.input_shapes(), tuple(symbols.items()))
+        if key not in self._shapes:
+            for index in range(len(self.plan.outputs)):
+                executor.bind_output(index, None)
+            executor.prepare()
+            if len(self._shapes) == _MOST_SHAPES:
+                self._shapes.clear()
+            made = (executor.output(index) for index in range(len(self.plan.outputs)))
+            self._shapes[key] = [(output.dtype, output.shape) for output in made]
+        return self._shapes[key]
+
+    def _run_on_torch(self, executor, values, symbols):
         """Results go to fresh torch memory; a buffer is updated where it lies, if the plan proved that it may."""
         import torch
-        device = next(value.device for value in values.values() if tensors.is_torch(value))
-        for index in range(len(self.plan.outputs)):
-            executor.bind_output(index, None)
-        executor.prepare()
-        shapes = [executor.output(index) for index in range(len(self.plan.outputs))]
+        device = tensors.torch_gpu(values.values()) or "cpu"
+        shapes = self._output_shapes(executor, symbols)
         made = []
-        for index, (info, shape) in enumerate(zip(self.plan.outputs, shapes)):
+        for index, (info, (dtype, shape)) in enumerate(zip(self.plan.outputs, shapes)):
             shared = self.plan.inputs[info.in_place].name if info.in_place >= 0 else None
             if shared == info.name and shared in self.buffers and values[shared].is_contiguous():
                 made.append(values[shared])
             else:
-                made.append(torch.empty(shape.shape, dtype=tensors.torch_dtype(shape.dtype), device=device))
+                made.append(torch.empty(shape, dtype=tensors.torch_dtype(dtype), device=device))
             executor.bind_output(index, made[index])
         executor.run()
+        executor.let_go()
         return made
+
+
+_MOST_SHAPES = 1024
+
+
+def _on_gpu(values):
+    """torch lets scalars of the CPU meet tensors of a GPU."""
+    device = tensors.torch_gpu(values.values())
+    return {name: value.to(device) if tensors.is_torch(value) and not value.is_cuda and value.dim() == 0 else value
+            for name, value in values.items()}
 
 
 def _unstored_weights(program, graph, plan):
@@ -221,6 +240,7 @@ class _Signature:
     def buffers(self, program):
         """Copies of what the program holds, of everything that is an input of the plan and no argument."""
         arguments = set(self.names)
+        device = _gpu_of(program)
         found = {}
         for info in self.plan.inputs:
             if info.name in arguments:
@@ -228,7 +248,8 @@ class _Signature:
             held = program.state_dict.get(info.name, program.constants.get(info.name))
             if held is None:
                 raise TypeError(f"the program has no buffer {info.name}, which its plan reads")
-            found[info.name] = held.detach().clone().contiguous()
+            held = held.detach().clone().contiguous()
+            found[info.name] = held if device is None else held.to(device)
         return found
 
     def inputs(self, args, kwargs):

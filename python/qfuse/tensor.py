@@ -8,7 +8,9 @@ from ctypes import pythonapi
 
 from . import abi
 from .abi import library
-from .context import Context
+from .context import Context, Error
+
+_UNSUPPORTED = 5  # qf_status
 
 pythonapi.PyCapsule_New.restype = ctypes.py_object
 pythonapi.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
@@ -34,24 +36,54 @@ def is_torch(value):
     return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr")
 
 
+def torch_gpu(values):
+    """torch's device of the first tensor that lies on a GPU, or None."""
+    return next((value.device for value in values if is_torch(value) and value.is_cuda), None)
+
+
+def torch_stream(device):
+    """The address of torch's current stream; 0: the default one."""
+    import torch
+    return torch.cuda.current_stream(device).cuda_stream
+
+
 def is_numpy(value):
     return type(value).__module__.split(".")[0] == "numpy" and hasattr(value, "__array_interface__")
 
 
-def _borrow_torch(value):
+def _refuse(reason):
+    raise Error(_UNSUPPORTED, [("", reason)])
+
+
+def _refuse_strides(shape, strides):
+    _refuse(f"shape {tuple(shape)} has strides {tuple(strides)}, which are not contiguous (row-major); bind a contiguous "
+            "copy, which later writes to the tensor itself do not reach")
+
+
+def _borrow_torch(value, stream, copy):
     """A tensor whose memory may be read as it lies, and the dtype that DLPack cannot be trusted to say."""
-    value = value.detach().resolve_conj().resolve_neg().contiguous()
-    name = _FLOAT8.get(str(value.dtype).removeprefix("torch."))
-    if name is None:
-        return value, None
     import torch
-    return value.view(torch.uint8), name
+    value = value.detach()
+    if value.is_conj() or value.is_neg() or not value.is_contiguous():
+        if not copy:
+            _refuse_strides(value.shape, value.stride())
+        value = value.resolve_conj().resolve_neg().contiguous()
+    if value.is_cuda and stream is not None:
+        # Else torch gives the memory away when it is dropped, which may be before `stream` gets to the launches.
+        value.record_stream(torch.cuda.ExternalStream(stream, value.device) if stream
+                            else torch.cuda.default_stream(value.device))
+    name = _FLOAT8.get(str(value.dtype).removeprefix("torch."))
+    return (value, None) if name is None else (value.view(torch.uint8), name)
 
 
-def _borrow_numpy(value):
+def _borrow_numpy(value, copy):
     import numpy
+    if not value.flags.c_contiguous and not copy:
+        _refuse_strides(value.shape, (step // value.itemsize for step in value.strides))
     value = numpy.ascontiguousarray(value).reshape(value.shape)
     if not value.flags.writeable:  # DLPack before 1.0 cannot say so, and NumPy refuses
+        if not copy:
+            _refuse("the array is read-only; bind a copy")
         value = value.copy()
     name = _BYTES.get(value.dtype.name)
     if name is None:
@@ -59,36 +91,45 @@ def _borrow_numpy(value):
     return value.view(numpy.uint16 if name == "bf16" else numpy.uint8), name
 
 
-def _capsule(value):
-    arguments = {"stream": -1} if value.__dlpack_device__()[0] == abi.DL_CUDA else {}
+def _capsule(value, stream):
+    """The producer makes `stream` wait for what it has still to write."""
+    if value.__dlpack_device__()[0] == abi.DL_CUDA:
+        arguments = {"stream": abi.DL_NO_ORDER if stream is None else stream or abi.DL_DEFAULT_STREAM}
+    else:
+        arguments = {}
     try:
         return value.__dlpack__(max_version=abi.DL_VERSION, **arguments)
     except (TypeError, BufferError):  # a producer from before DLPack 1.0, or memory that only it may read
         return value.__dlpack__(**arguments)
 
 
-def _from_dlpack(context, value):
-    capsule = _capsule(value)
-    out = abi.qf_tensor()
+def _from_dlpack(context, value, stream, writable):
+    capsule = _capsule(value, stream)
+    out, read_only = abi.qf_tensor(), ctypes.c_bool()
     for name in (_VERSIONED, _PLAIN):
         if not pythonapi.PyCapsule_IsValid(id(capsule), name):
             continue
         managed = pythonapi.PyCapsule_GetPointer(id(capsule), name)
         if name == _VERSIONED:
-            context.check(library.qf_tensor_from_versioned(context.handle, managed, ctypes.byref(out), None))
+            context.check(library.qf_tensor_from_versioned(context.handle, managed, ctypes.byref(out),
+                                                           ctypes.byref(read_only)))
+            if writable and read_only:
+                _refuse("its producer lends the memory for reading only")
         else:
             context.check(library.qf_tensor_from_managed(context.handle, managed, ctypes.byref(out)))
         return out, capsule  # its destructor gives the tensor back
     raise TypeError(f"{type(value).__name__}.__dlpack__ gave no DLPack capsule")
 
 
-def _from_buffer(value):
+def _from_buffer(value, copy):
     view = memoryview(value)
     name = _BUFFER_DTYPES.get(view.format)
     if name is None or not view.c_contiguous or view.ndim > abi.MAX_RANK:
         raise TypeError(f"a buffer of format {view.format!r}, rank {view.ndim} is no tensor that QFuse knows; expected "
                         f"contiguous elements of one of {', '.join(sorted(_BUFFER_DTYPES))}")
     size = max(view.nbytes, 1)
+    if view.readonly and not copy:
+        _refuse("the buffer is read-only; bind a copy")
     if view.readonly or not view.nbytes:
         memory = (ctypes.c_char * size).from_buffer_copy(view.tobytes() or b"\0")
     else:
@@ -104,18 +145,22 @@ def make(dtype, shape, address, device=(0, 0)):
     return out
 
 
-def borrow(context, value):
-    """A qf_tensor on the memory of `value`, and what must be held as long as it is used."""
+def borrow(context, value, stream=None, copy=False, writable=False):
+    """A qf_tensor on the memory of `value`, and what must be held as long as it is used.
+
+    stream: the address of the CUDA stream that will use it, 0: the default one. It waits for what the producer has still to
+    write, and the memory is kept for it. copy: what does not lie as QFuse reads it is copied, else refused."""
     if isinstance(value, Tensor):
+        value.ready_on(stream)
         return value.tensor, value
     name = None
     if is_torch(value):
-        value, name = _borrow_torch(value)
+        value, name = _borrow_torch(value, stream, copy)
     elif is_numpy(value):
-        value, name = _borrow_numpy(value)
+        value, name = _borrow_numpy(value, copy)
     if not hasattr(value, "__dlpack__"):
-        return _from_buffer(value)
-    tensor, owner = _from_dlpack(context, value)
+        return _from_buffer(value, copy)
+    tensor, owner = _from_dlpack(context, value, stream, writable)
     if name is not None:
         tensor.dtype = abi.DTYPE_NUMBERS[name]
     return tensor, owner
@@ -183,9 +228,16 @@ class Tensor:
     def __dlpack_device__(self):
         return (self.tensor.device_type or abi.DL_CPU, self.tensor.device_id)
 
+    def ready_on(self, stream):
+        """Waits for the run that writes the tensor, unless it goes before what `stream` does next."""
+        if hasattr(self._owner, "ready_on"):
+            self._owner.ready_on(stream)
+
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
             raise BufferError("QFuse lends its memory where it lies; it makes no copies for other devices")
+        if stream != abi.DL_NO_ORDER:
+            self.ready_on(0 if stream in (None, abi.DL_DEFAULT_STREAM) else stream)
         versioned = max_version is not None and max_version[0] >= 1
         out = ctypes.c_void_p()
         wrap = library.qf_tensor_to_versioned if versioned else library.qf_tensor_to_managed

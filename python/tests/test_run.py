@@ -108,6 +108,33 @@ class Running(unittest.TestCase):
         numpy.testing.assert_array_equal(numpy.from_dlpack(qfuse.run(plan, [floats((1, 2), [1, 2]), scalar(2)])[0]),
                                          [[2, 4]])
 
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_lasting_bindings_are_never_copies(self):
+        """What a copy would hide: results that the caller never sees, writes that later runs never see."""
+        plan = qfuse.read_text(DOUBLE).compile()
+        executor = qfuse.Executor(plan)
+        strided, frozen = numpy.ones((2, 6), numpy.float32).T[::3], numpy.ones((2, 2), numpy.float32)
+        frozen.flags.writeable = False
+        for bind, name in ((executor.bind_input, 'input "x"'), (executor.bind_output, 'output "y"')):
+            with self.assertRaises(qfuse.Error) as caught:
+                bind(0, strided)
+            self.assertEqual((caught.exception.status, caught.exception.location), ("unsupported", name))
+            self.assertIn("shape (2, 2) has strides (3, 6)", str(caught.exception))
+            with self.assertRaisesRegex(qfuse.Error, f"^{name}: the array is read-only"):
+                bind(0, frozen)
+            with self.assertRaisesRegex(qfuse.Error, f"^{name}: the buffer is read-only"):
+                bind(0, memoryview(bytes(16)).cast("f", (2, 2)))
+            with self.assertRaisesRegex(qfuse.Error, f"^{name}: .*DLPack dtype code 5"):
+                bind(0, numpy.ones((2, 2), numpy.complex64))
+            with self.assertRaisesRegex(TypeError, f"^{name}: a buffer of format 'H'"):
+                bind(0, array.array("H", [1, 2]))
+        executor.bind_input(0, strided, copy=True)
+        executor.bind_input(1, scalar(2))
+        made = numpy.zeros((2, 2), numpy.float32)
+        executor.bind_output(0, made)
+        executor.run()
+        numpy.testing.assert_array_equal(made, strided * 2)
+
     def test_an_empty_tensor(self):
         plan = qfuse.read_text(DOUBLE).compile()
         made, = qfuse.run(plan, [qfuse.Tensor.empty("f32", (0, 2)), scalar(1)])

@@ -85,7 +85,7 @@ class Programs(unittest.TestCase):
         layer = Layer().eval()
         shapes = {"x": {1: torch.export.Dim("T", min=2, max=64)}}
         result = qfuse.optimize(torch.export.export(layer, (torch.randn(2, 6, 64),), dynamic_shapes=shapes))
-        for size in (3, 17, 64):
+        for size in (3, 17, 64, 17, 3):
             x = torch.randn(2, size, 64)
             self.near(result(x), layer(x))
         with self.assertRaises(qfuse.Error) as caught:
@@ -304,14 +304,6 @@ class Programs(unittest.TestCase):
             result(torch.eye(3))
         self.assertEqual(caught.exception.status, "unsupported")
         self.assertIn("linalg", str(caught.exception))
-
-    @unittest.skipUnless(torch and torch.cuda.is_available(), "no CUDA device")
-    def test_on_a_cuda_device(self):
-        layer, x = Layer().eval().cuda().to(torch.bfloat16), torch.randn(1, 32, 64, device="cuda", dtype=torch.bfloat16)
-        result = qfuse.optimize(torch.export.export(layer, (x,)))
-        self.assertEqual(result.report.fused_fp8_out, 1)
-        self.assertTrue(result(x).is_cuda)
-        self.near(result(x).cpu(), layer(x).cpu())
 
 
 if __name__ == "__main__":

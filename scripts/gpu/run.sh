@@ -4,6 +4,7 @@
 # Next: docs/gpu.md.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+own_path=${LD_LIBRARY_PATH-} # for programs that bring libraries of their own
 export QFUSE=$here/bin/qfuse LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 usage() {
@@ -13,6 +14,7 @@ usage: run.sh COMMAND [arguments]
   conformance [options]  every GPU kernel against the CPU (bin/conformance --help), then the attention kernels' accuracy
   sanitize [options]     compute-sanitizer memcheck and racecheck over the small cases
   bench [options]        attention, matrix products, copies: bin/qfuse bench; then the attention kernels' benches
+  host [options]         a host's own tensors, streams and CUDA graphs: bin/host_custom_call, the Python package with PyTorch
   peers [options]        the same attention beside cuDNN and PyTorch (bench/attention.py), where Python has them
   corpus FOLDER          every model of a corpus on the GPU, unfused and fused, against its references and the CPU
 compute-sanitizer is taken from $COMPUTE_SANITIZER, the PATH, /usr/local/cuda*/bin or /opt/nvidia.
@@ -76,6 +78,33 @@ bench() {
     done
 }
 
+# Not bit-equal to the CPU, which sums in another order: some codes flip.
+custom_calls() {
+    echo "== host_custom_call"
+    "$here/bin/host_custom_call" "$here/model/model.onnx" cuda | awk '
+        { print }
+        / codes differ$/ { calls++; if ($3 > 0.05 * $5) bad++ }
+        END { if (!calls || bad) { print "FAILED: more than 5 % of the codes differ, or there is no call"; exit 1 } }'
+}
+
+host() {
+    local code=0 python log
+    machine
+    custom_calls || code=1
+    python=$(command -v python3) || { echo "skipped: no python3"; return 77; }
+    echo "== Python"
+    log=$(mktemp)
+    (cd "$here/python" && LD_LIBRARY_PATH=$own_path QFUSE_LIBRARY=$here/lib/libqfuse.so.0 PYTHONDONTWRITEBYTECODE=1 \
+        "$python" -m unittest -v "${@:-tests.test_cuda}") \
+        2>&1 | tee "$log" || code=1
+    if grep -q "torch sees no GPU" "$log"; then
+        echo "skipped: Python has no PyTorch, or it sees no GPU"
+        [ "$code" -ne 0 ] || code=77
+    fi
+    rm -f "$log"
+    return "$code"
+}
+
 peers() {
     local python
     python=$(command -v python3) || { echo "skipped: no python3"; return 77; }
@@ -88,6 +117,6 @@ corpus() {
 }
 
 case ${1:-} in
-    smoke | conformance | sanitize | bench | peers | corpus) command=$1; shift; "$command" "$@" ;;
+    smoke | conformance | sanitize | bench | host | peers | corpus) command=$1; shift; "$command" "$@" ;;
     *) usage >&2; exit 2 ;;
 esac
