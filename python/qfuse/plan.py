@@ -30,6 +30,7 @@ class Plan(Handle):
     def __init__(self, context, handle, *keep):
         super().__init__(context, handle, library.qf_plan_destroy, *keep)
         self.target = text(library.qf_plan_target(handle))
+        self.device = "cpu" if self.target == "cpu" else "cuda"  # that runs it
         self.inputs = self._infos(library.qf_plan_input_count, library.qf_plan_input)
         self.outputs = self._infos(library.qf_plan_output_count, library.qf_plan_output)
         self.parameters = self._infos(library.qf_plan_parameter_count, library.qf_plan_parameter)
@@ -85,7 +86,7 @@ class Executor(Handle):
 
     def __init__(self, plan, *, device=None, device_id=0, stream=None, threads=0, weights_root=None):
         context = Context()  # of its own: other threads may run the same plan
-        self.device = device or ("cpu" if plan.target == "cpu" else "cuda")
+        self.device = device or plan.device
         stream = getattr(stream, "cuda_stream", stream) or None
         self.stream = (stream or 0) if self.device == "cuda" else None
         options = abi.qf_executor_options(device=encode(device), device_id=device_id, stream=stream,
@@ -210,7 +211,8 @@ def run(plan, values, *, weights=None, symbols=None, device=None, device_id=None
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
     values = ordered(plan, values)
-    gpu = tensors.torch_gpu(values)
+    device = device or plan.device
+    gpu = tensors.torch_gpu(values) if device == "cuda" else None
     if gpu is not None and device_id in (None, gpu.index):
         device_id, stream = gpu.index, tensors.torch_stream(gpu) if stream is None else stream
     executor = Executor(plan, device=device, device_id=device_id or 0, stream=stream, threads=threads,

@@ -165,23 +165,55 @@ class Hosts(unittest.TestCase):
         self.assertTrue(torch.equal(codes(out), expected))
         del junk
 
-    def test_captures_that_cannot_be(self):
-        data, stream, graph = inputs((1, 64, 64)), torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    def captured(self, stream, inside):
+        """Whether torch's capture, in which inside() was called, went on."""
+        graph, marker = torch.cuda.CUDAGraph(), torch.zeros(1, device="cuda")
         torch.cuda.synchronize()
-        executor = self.bound(data, stream=stream)
-        marker = torch.zeros(1, device="cuda")
-        with torch.cuda.graph(graph, stream=stream):
-            marker.add_(1)
-            with self.assertRaisesRegex(qfuse.Error, "the stream is being captured"):
-                executor.run()
-            with self.assertRaisesRegex(qfuse.Error, "launches on another"):
-                qfuse.Executor(self.plan).run()
-            with self.assertRaisesRegex(qfuse.Error, "nothing to wait for"):
-                executor.wait()
-        graph.replay()  # torch's capture went on
-        self.assertEqual(float(marker), 1)
+        try:
+            with torch.cuda.graph(graph, stream=stream):
+                marker.add_(1)
+                inside()
+        except RuntimeError as fault:
+            return str(fault).splitlines()[0]
+        graph.replay()
+        return "it went on" if float(marker) == 1 else "it is lost"
+
+    def test_refusals_leave_the_capture_whole(self):
+        data, stream = inputs((1, 64, 64)), torch.cuda.Stream()
+        executor, elsewhere = self.bound(data, stream=stream), self.bound(data)
+        for refused, said in ((executor.run, "the stream is being captured"), (elsewhere.run, "launches on another"),
+                              (executor.wait, "nothing to wait for")):
+            with self.subTest(said):
+                went = self.captured(stream, lambda: self.assertRaisesRegex(qfuse.Error, said, refused))
+                self.assertEqual(went, "it went on")
         executor.run()
         executor.wait()
+
+    def test_executors_come_and_go_during_a_capture(self):
+        data, stream, other = inputs((1, 64, 64)), torch.cuda.Stream(), torch.cuda.Stream()
+        torch.cuda.synchronize()
+
+        def come_and_go():
+            self.bound(data).prepare()
+
+        kept = []
+
+        def run_on(where, wait):
+            kept.append(self.bound(data, stream=where))
+            kept[0].run()
+            if wait:
+                kept[0].wait()
+
+        cases = [("made and dropped", lambda: None, come_and_go)]
+        for name, where in (("default stream", None), ("another stream", other)):
+            for wait in (True, False):
+                cases.append((f"dropped after {'waiting' if wait else 'running'} on the {name}",
+                              lambda where=where, wait=wait: run_on(where, wait), kept.clear))
+        for name, before, inside in cases:
+            with self.subTest(name):
+                before()
+                self.assertEqual(self.captured(stream, inside), "it went on")
+                kept.clear()
 
     # --- memory ---
 

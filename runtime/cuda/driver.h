@@ -32,6 +32,7 @@ enum {
     QF_CU_LAUNCH_DEPENDENT = 6, /* programmatic stream serialisation */
     QF_CU_CLUSTER_POLICY_LOAD_BALANCING = 2,
     QF_CU_CAPTURE_THREAD_LOCAL = 1,
+    QF_CU_CAPTURE_RELAXED = 2,
     QF_CU_STREAM_NON_BLOCKING = 1,
     QF_CU_EVENT_DEFAULT = 0,
     QF_CU_MAP_UINT8 = 0,

@@ -25,9 +25,11 @@ typedef struct cuda_state {
     int capability, processors;
     qf_cuda_actions actions;
     cuda_memory scratch, zeroed;
-    bool dirty;      /* a launch failed: zeroed memory may not be zero */
-    bool host_graph; /* launches went into a graph of the host, which may be replayed as long as we are here */
-    void **retired;  /* memory that such a graph may still use; room for all blocks there are */
+    int capture_mode; /* of the thread, while we are inside */
+    bool busy;        /* something was launched that nobody waited for */
+    bool dirty;       /* a launch failed: zeroed memory may not be zero */
+    bool host_graph;  /* launches went into a graph of the host, which may be replayed as long as we are here */
+    void **retired;   /* memory that such a graph may still use; room for all blocks there are */
     uint32_t retired_count, retired_capacity, block_count;
     qf_cu_event *marks; /* NULL without timing */
     uint32_t mark_count;
@@ -42,14 +44,19 @@ static bool cuda_runs(qf_target target) {
 
 /* --- the context is current only inside of our functions --- */
 
+/* Relaxed: what we allocate and free has nothing to do with a capture that the host has going on another stream, which
+ * it would end otherwise. */
 static bool enter(cuda_state *cuda) {
     qf_status status = qf_cuda_check(&cuda->driver, cuda->context, cuda->driver.context_push(cuda->cu_context),
                                      "making the GPU's context current");
+    cuda->capture_mode = QF_CU_CAPTURE_RELAXED;
+    if (status == QF_OK) (void)cuda->driver.exchange_capture_mode(&cuda->capture_mode);
     return status == QF_OK;
 }
 
 static void leave(cuda_state *cuda) {
     qf_cu_context popped;
+    (void)cuda->driver.exchange_capture_mode(&cuda->capture_mode);
     (void)cuda->driver.context_pop(&popped);
 }
 
@@ -162,17 +169,23 @@ static void free_memory(cuda_state *cuda, cuda_memory *memory) {
     *memory = (cuda_memory){0};
 }
 
+/* Before things go that launches use. A host may be capturing, so it waits only where it must. */
+static void settle(cuda_state *cuda) {
+    if (cuda->busy || cuda->host_graph) (void)cuda->driver.stream_synchronize(cuda->stream);
+    cuda->busy = false;
+}
+
 static void cuda_drop_capture(void *state) {
     cuda_state *cuda = state;
     if (!cuda->graph || !enter(cuda)) return;
-    (void)cuda->driver.stream_synchronize(cuda->stream);
+    settle(cuda);
     (void)cuda->driver.graph_exec_destroy(cuda->graph);
     cuda->graph = NULL;
     leave(cuda);
 }
 
 static void close_inside(cuda_state *cuda) {
-    (void)cuda->driver.stream_synchronize(cuda->stream);
+    settle(cuda);
     for (uint32_t i = 0; i < cuda->mark_count; i++)
         if (cuda->marks[i]) (void)cuda->driver.event_destroy(cuda->marks[i]);
     if (cuda->capture_stream) (void)cuda->driver.stream_destroy(cuda->capture_stream);
@@ -273,6 +286,7 @@ static bool cuda_holds(void *state, const void *memory) {
 
 static qf_status wait_inside(cuda_state *cuda, qf_cu_result result, const char *what) {
     if (result == 0) result = cuda->driver.stream_synchronize(cuda->stream);
+    if (result == 0) cuda->busy = false;
     leave(cuda);
     return qf_cuda_check(&cuda->driver, cuda->context, result, what);
 }
@@ -379,6 +393,7 @@ static qf_status cuda_launch(void *state, uint32_t step) {
     cuda_state *cuda = state;
     if (!enter(cuda)) return QF_ERROR_DEVICE;
     qf_status status = QF_OK;
+    cuda->busy = true;
     if (step == 0) {
         cuda->host_graph = cuda->host_graph || cuda_in_capture(cuda);
         status = clean(cuda);
@@ -471,6 +486,7 @@ static qf_status cuda_end_capture(void *state) {
 static qf_status cuda_replay(void *state) {
     cuda_state *cuda = state;
     if (!enter(cuda)) return QF_ERROR_DEVICE;
+    cuda->busy = true;
     qf_cu_result result = cuda->driver.graph_launch(cuda->graph, cuda->stream);
     leave(cuda);
     return qf_cuda_check(&cuda->driver, cuda->context, result, "launching the captured graph");

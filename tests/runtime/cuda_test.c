@@ -204,6 +204,29 @@ static void the_host_may_capture(void **state) {
     assert_int_equal(fake->live, 0);
 }
 
+/* The host captures a stream of its own while executors on others come and go. */
+static void executors_come_and_go_during_a_capture(void **state) {
+    (void)state;
+    running r;
+    qf_fake_state *fake = reset();
+    float x[4] = {1, 2, 3, 4};
+    qf_tensor input = DEVICE_TENSOR(QF_F32, x, 2, 2);
+    qf_executor *unused;
+    compile_for(&r, "sm_90a");
+    assert_int_equal(open_executor(&r, NULL), QF_OK);
+    assert_int_equal(qf_executor_bind_input(r.executor, 0, &input), QF_OK);
+    assert_int_equal(qf_executor_run(r.executor), QF_OK);
+    assert_int_equal(qf_executor_wait(r.executor), QF_OK);
+    fake->capturing = true;
+    assert_int_equal(qf_executor_create(r.context, r.plan, NULL, &unused), QF_OK);
+    assert_int_equal(qf_executor_bind_input(unused, 0, &input), QF_OK);
+    assert_int_equal(qf_executor_prepare(unused), QF_OK);
+    qf_executor_destroy(unused);
+    running_close(&r);
+    assert_int_equal(fake->broken_captures, 0);
+    assert_int_equal(fake->live, 0);
+}
+
 static void bindings_that_stay_need_no_preparation(void **state) {
     (void)state;
     running r;
@@ -286,6 +309,7 @@ int main(void) {
                                        cmocka_unit_test(memory_stays_flat_over_runs),
                                        cmocka_unit_test(the_host_may_capture),
                                        cmocka_unit_test(bindings_that_stay_need_no_preparation),
+                                       cmocka_unit_test(executors_come_and_go_during_a_capture),
                                        cmocka_unit_test(products_go_through_cublaslt),
                                        cmocka_unit_test(failing_calls_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
