@@ -106,7 +106,8 @@ class Executor(Handle):
         name = infos[key].name if isinstance(key, int) and key < len(infos) else key
         place = f'{what} "{name}"'
         try:
-            return tensors.borrow(self.context, value, self.stream, **how)
+            # What is only recorded, nothing can wait for: the attempt would end the capture.
+            return tensors.borrow(self.context, value, self.stream, ordered=not self._captured_elsewhere(), **how)
         except Error as fault:
             raise fault.at(place) from None
         except (TypeError, BufferError) as fault:
@@ -151,17 +152,17 @@ class Executor(Handle):
 
     def run(self):
         """On a GPU the work is in the stream when this returns; wait() or the stream's order tells when it is done."""
-        self._check_capture()
-        self.context.check(library.qf_executor_run(self.handle))
-
-    def _check_capture(self):
-        """Launches on another stream than torch captures would run at once, and be missing from the graph."""
-        torch = sys.modules.get("torch")
-        if self.device != "cuda" or torch is None or not torch.cuda.is_initialized():
-            return
-        if torch.cuda.is_current_stream_capturing() and torch.cuda.current_stream().cuda_stream != self.stream:
+        if self._captured_elsewhere():  # it would run at once, and be missing from the graph
             raise Error(_INVALID_ARGUMENT, [("", "torch captures its current stream, and the executor launches on another: "
                                              "capture with torch.cuda.graph(graph, stream=...) on the executor's own")])
+        self.context.check(library.qf_executor_run(self.handle))
+
+    def _captured_elsewhere(self):
+        """Whether torch captures a stream that is current, and not the executor's."""
+        torch = sys.modules.get("torch")
+        return (self.device == "cuda" and torch is not None and torch.cuda.is_initialized()
+                and torch.cuda.is_current_stream_capturing()
+                and torch.cuda.current_stream().cuda_stream != self.stream)
 
     def capture(self):
         """Records the plan into a CUDA graph of the executor, which later runs replay. Sizes and addresses are frozen."""

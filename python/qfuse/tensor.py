@@ -145,11 +145,11 @@ def make(dtype, shape, address, device=(0, 0)):
     return out
 
 
-def borrow(context, value, stream=None, copy=False, writable=False):
+def borrow(context, value, stream=None, *, ordered=True, copy=False, writable=False):
     """A qf_tensor on the memory of `value`, and what must be held as long as it is used.
 
     stream: the address of the CUDA stream that will use it, 0: the default one. It waits for what the producer has still to
-    write, and the memory is kept for it. copy: what does not lie as QFuse reads it is copied, else refused."""
+    write (unless not ordered), and the memory is kept for it. copy: what does not lie as QFuse reads it is copied, else refused."""
     if isinstance(value, Tensor):
         value.ready_on(stream)
         return value.tensor, value
@@ -160,7 +160,7 @@ def borrow(context, value, stream=None, copy=False, writable=False):
         value, name = _borrow_numpy(value, copy)
     if not hasattr(value, "__dlpack__"):
         return _from_buffer(value, copy)
-    tensor, owner = _from_dlpack(context, value, stream, writable)
+    tensor, owner = _from_dlpack(context, value, stream if ordered else None, writable)
     if name is not None:
         tensor.dtype = abi.DTYPE_NUMBERS[name]
     return tensor, owner

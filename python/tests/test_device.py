@@ -65,6 +65,23 @@ class Devices(unittest.TestCase):
             executor.bind_output(0, Producer((2, 2)))
             self.assertEqual(x.streams, [told])
 
+    def test_a_capture_by_torch_on_another_stream(self):
+        executor, torch = qfuse.Executor(self.plan, stream=self.stream), mock.Mock()
+        torch.cuda.current_stream.return_value.cuda_stream = self.stream + 64
+        with mock.patch.dict("sys.modules", torch=torch):
+            for current, told in ((self.stream + 64, -1), (self.stream, self.stream)):
+                torch.cuda.current_stream.return_value.cuda_stream = current
+                x = Producer((2, 2))
+                executor.bind_input(0, x)
+                self.assertEqual(x.streams, [told])
+                if told == -1:
+                    with self.assertRaisesRegex(qfuse.Error, "launches on another"):
+                        executor.run()
+            executor.run()
+            torch.cuda.is_current_stream_capturing.return_value = False
+            qfuse.Executor(self.plan).bind_input(0, x)
+            self.assertEqual(x.streams, [told, 1])
+
     def test_consumers_on_another_stream_wait(self):
         executor = qfuse.Executor(self.plan, stream=self.stream)
         executor.bind_input(0, Producer((2, 2), [1, 2, 3, 4]))
