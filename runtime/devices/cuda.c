@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/images.h"
 #include "runtime/cuda/actions.h"
+#include "runtime/cuda/cards.h"
 #include "runtime/device.h"
 
 typedef struct cuda_memory {
@@ -62,34 +63,6 @@ static void leave(cuda_state *cuda) {
 
 /* --- opening --- */
 
-/* major * 10 + minor, and whether kernels for it run on that card alone ("a" targets). */
-static int capability_of(qf_target target, bool *out_exact) {
-    *out_exact = target == QF_TARGET_sm_90a || target == QF_TARGET_sm_100a;
-    switch (target) {
-    case QF_TARGET_sm_80: return 80;
-    case QF_TARGET_sm_89: return 89;
-    case QF_TARGET_sm_90a: return 90;
-    case QF_TARGET_sm_100a: return 100;
-    default: return 0;
-    }
-}
-
-/* Plans for an older target run as well: their kernels are built for every target. */
-static bool card_runs(int card, qf_target target) {
-    bool exact;
-    int capability = capability_of(target, &exact);
-    return capability && (exact ? card == capability : card >= capability);
-}
-
-static qf_target best_target(int card) {
-    uint32_t count;
-    const qf_target_info *targets = qf_target_table(&count);
-    qf_target best = QF_TARGET_cpu;
-    for (uint32_t i = 0; i < count; i++)
-        if (card_runs(card, targets[i].target)) best = targets[i].target;
-    return best;
-}
-
 static qf_status choose_context(cuda_state *cuda, int32_t device_id) {
     const qf_cuda_driver *driver = &cuda->driver;
     int count = 0;
@@ -126,8 +99,8 @@ static qf_status check_target(cuda_state *cuda, qf_target target) {
     cuda->capability =
         10 * attribute(cuda, QF_CU_ATTRIBUTE_CAPABILITY_MAJOR) + attribute(cuda, QF_CU_ATTRIBUTE_CAPABILITY_MINOR);
     cuda->processors = attribute(cuda, QF_CU_ATTRIBUTE_PROCESSOR_COUNT);
-    cuda->target = best_target(cuda->capability);
-    if (target == QF_TARGET_cpu || card_runs(cuda->capability, target)) return QF_OK;
+    cuda->target = qf_cuda_best_target(cuda->capability);
+    if (target == QF_TARGET_cpu || qf_cuda_card_runs(cuda->capability, target)) return QF_OK;
     return qf_fail(cuda->context, QF_ERROR_DEVICE, NULL,
                    "the plan is for %s, GPU %d has compute capability %d.%d; compile the graph for %s",
                    qf_target_info_of(target)->name, cuda->device_id, cuda->capability / 10, cuda->capability % 10,
