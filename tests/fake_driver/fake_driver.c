@@ -3,6 +3,7 @@
  * Next: fake_driver.h. */
 #include "tests/fake_driver/fake_driver.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,15 +24,23 @@ qf_fake_state *qf_fake_reset(void) {
     return &state;
 }
 
+/* Relaxed: threads that meet here must not look ordered to ThreadSanitizer. */
+#define ADD(field, amount) atomic_fetch_add_explicit(&state.field, amount, memory_order_relaxed)
+
 #define CALL()                                                                                                         \
     do {                                                                                                               \
-        if (++state.calls == state.fail_at) return 999;                                                                \
+        if (ADD(calls, 1) + 1 == state.fail_at) return 999;                                                            \
     } while (0)
 
-/* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, unless the thread said that it knows what it does. */
+static qf_cu_result break_capture(void) {
+    ADD(broken_captures, 1);
+    return 900; /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
+}
+
+/* Unless the thread said that it knows what it does. */
 #define UNSAFE_IN_CAPTURE()                                                                                            \
     do {                                                                                                               \
-        if (state.capturing && capture_mode != QF_CU_CAPTURE_RELAXED) return state.broken_captures++, 900;             \
+        if (state.capturing && capture_mode != QF_CU_CAPTURE_RELAXED) return break_capture();                          \
     } while (0)
 
 typedef struct recorded {
@@ -51,12 +60,12 @@ static int make(void *out) {
     object *made = calloc(1, sizeof *made);
     if (!made) return QF_CU_ERROR_OUT_OF_MEMORY;
     memcpy(out, &made, sizeof made);
-    state.live++;
+    ADD(live, 1);
     return 0;
 }
 static int destroy(void *handle) {
     free(handle);
-    state.live--;
+    ADD(live, -1);
     return 0;
 }
 
@@ -109,22 +118,22 @@ qf_cu_result cuDevicePrimaryCtxRetain(qf_cu_context *context, qf_cu_device devic
     CALL();
     if (device < 0) return 1;
     *context = (qf_cu_context)(void *)&primary;
-    state.live++;
+    ADD(live, 1);
     return 0;
 }
 qf_cu_result cuDevicePrimaryCtxRelease_v2(qf_cu_device device) {
-    state.live--;
+    ADD(live, -1);
     return device < 0;
 }
 qf_cu_result cuCtxPushCurrent_v2(qf_cu_context context) {
     CALL();
     if (!context) return 201;
-    state.context_depth++;
+    ADD(context_depth, 1);
     return 0;
 }
 qf_cu_result cuCtxPopCurrent_v2(qf_cu_context *context) {
     *context = NULL;
-    state.context_depth--;
+    ADD(context_depth, -1);
     return 0;
 }
 qf_cu_result cuCtxGetDevice(qf_cu_device *device) {
@@ -146,7 +155,7 @@ qf_cu_result cuStreamDestroy_v2(qf_cu_stream stream) {
 }
 qf_cu_result cuStreamSynchronize(qf_cu_stream stream) {
     CALL();
-    if (state.capturing) return state.broken_captures++, 900;
+    if (state.capturing) return break_capture();
     return stream && ((object *)(void *)stream)->capturing ? 900 : 0;
 }
 qf_cu_result cuStreamIsCapturing(qf_cu_stream stream, int *status) {
@@ -183,7 +192,7 @@ qf_cu_result cuGraphLaunch(qf_cu_graph_exec exec, qf_cu_stream stream) {
     const object *graph = (const object *)(const void *)exec;
     (void)stream;
     CALL();
-    state.graph_launches++;
+    ADD(graph_launches, 1);
     for (uint32_t i = 0; i < graph->count; i++)
         memmove(graph->copies[i].to, graph->copies[i].from, graph->copies[i].size);
     return 0;
@@ -225,8 +234,8 @@ qf_cu_result cuMemAlloc_v2(qf_cu_address *address, size_t size) {
     memcpy(block, &size, sizeof size);
     memset(block + 256, 0xFF, size);
     *address = (qf_cu_address)(block + 256);
-    state.live++;
-    state.live_bytes += (int64_t)size;
+    ADD(live, 1);
+    ADD(live_bytes, (int64_t)size);
     return 0;
 }
 qf_cu_result cuMemFree_v2(qf_cu_address address) {
@@ -234,13 +243,13 @@ qf_cu_result cuMemFree_v2(qf_cu_address address) {
     UNSAFE_IN_CAPTURE();
     char *block = (char *)address - 256;
     memcpy(&size, block, sizeof size);
-    state.live_bytes -= (int64_t)size;
+    ADD(live_bytes, -(int64_t)size);
     return destroy(block);
 }
 static int copy(void *to, const void *from, size_t size, qf_cu_stream stream) {
     CALL();
     object *recording = (object *)(void *)stream;
-    state.copies++;
+    ADD(copies, 1);
     if (!recording || !recording->capturing) {
         memmove(to, from, size);
         return 0;
@@ -250,11 +259,11 @@ static int copy(void *to, const void *from, size_t size, qf_cu_stream stream) {
     return 0;
 }
 qf_cu_result cuMemcpyHtoDAsync_v2(qf_cu_address to, const void *from, size_t size, qf_cu_stream stream) {
-    if (state.capturing) return state.broken_captures++, 900;
+    if (state.capturing) return break_capture();
     return copy((void *)to, from, size, stream);
 }
 qf_cu_result cuMemcpyDtoHAsync_v2(void *to, qf_cu_address from, size_t size, qf_cu_stream stream) {
-    if (state.capturing) return state.broken_captures++, 900;
+    if (state.capturing) return break_capture();
     return copy(to, (const void *)from, size, stream);
 }
 qf_cu_result cuMemcpyDtoDAsync_v2(qf_cu_address to, qf_cu_address from, size_t size, qf_cu_stream stream) {
@@ -296,7 +305,7 @@ qf_cu_result cuFuncSetAttribute(qf_cu_function function, int attribute, int valu
 qf_cu_result cuLaunchKernelEx(const qf_cu_launch_config *config, qf_cu_function function, void **parameters,
                               void **extra) {
     CALL();
-    state.launches++;
+    ADD(launches, 1);
     return config->grid[0] && config->block[0] && function && parameters[0] && !extra ? 0 : 1;
 }
 qf_cu_result cuTensorMapEncodeTiled(void *map, int data_type, uint32_t rank, void *address, const uint64_t *extents,

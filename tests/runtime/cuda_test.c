@@ -2,6 +2,7 @@
  * Does not own: kernels on a GPU (tests/gpu).
  * Next: fake_driver/fake_driver.h. */
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <qfuse/device.h>
 
@@ -251,6 +252,55 @@ static void bindings_that_stay_need_no_preparation(void **state) {
     assert_int_equal(fake->live, 0);
 }
 
+typedef struct gpu_work {
+    const qf_plan *plan;
+    float x[4], y[4];
+    bool ok;
+} gpu_work;
+
+static void *run_on_gpu(void *user) {
+    gpu_work *work = user;
+    qf_context *context = NULL;
+    qf_executor *executor = NULL;
+    qf_device *device = NULL;
+    qf_device_info info = {.struct_size = sizeof info};
+    qf_tensor input = DEVICE_TENSOR(QF_F32, work->x, 2, 2), output = DEVICE_TENSOR(QF_F32, work->y, 2, 2);
+    bool ok = qf_context_create(NULL, &context) == QF_OK && qf_device_open(context, "cuda", NULL, &device) == QF_OK &&
+              qf_executor_create(context, work->plan, NULL, &executor) == QF_OK &&
+              qf_executor_bind_input(executor, 0, &input) == QF_OK &&
+              qf_executor_bind_output(executor, 0, &output) == QF_OK;
+    for (int i = 0; ok && i < 8; i++) ok = qf_executor_run(executor) == QF_OK;
+    ok = ok && qf_executor_wait(executor) == QF_OK && qf_executor_capture(executor) == QF_OK &&
+         qf_executor_run(executor) == QF_OK && qf_executor_wait(executor) == QF_OK;
+    if (device) qf_device_describe(device, &info);
+    work->ok = ok && strcmp(info.target, "sm_90a") == 0;
+    qf_executor_destroy(executor);
+    qf_device_close(device);
+    qf_context_destroy(context);
+    return NULL;
+}
+
+static void threads_share_a_plan(void **state) {
+    (void)state;
+    running r;
+    qf_fake_state *fake = reset();
+    gpu_work work[4];
+    pthread_t threads[QF_COUNT_OF(work)];
+    compile_for(&r, "sm_90a");
+    for (size_t i = 0; i < QF_COUNT_OF(work); i++) {
+        work[i] = (gpu_work){.plan = r.plan, .x = {(float)i, 1, 2, 3}};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_on_gpu, &work[i]), 0);
+    }
+    for (size_t i = 0; i < QF_COUNT_OF(work); i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (size_t i = 0; i < QF_COUNT_OF(work); i++) {
+        assert_true(work[i].ok);
+        assert_memory_equal(work[i].x, work[i].y, sizeof work[i].x);
+    }
+    running_close(&r);
+    assert_int_equal(fake->live, 0);
+    assert_int_equal(fake->context_depth, 0);
+}
+
 static void products_go_through_cublaslt(void **state) {
     (void)state;
     running r;
@@ -310,6 +360,7 @@ int main(void) {
                                        cmocka_unit_test(the_host_may_capture),
                                        cmocka_unit_test(bindings_that_stay_need_no_preparation),
                                        cmocka_unit_test(executors_come_and_go_during_a_capture),
+                                       cmocka_unit_test(threads_share_a_plan),
                                        cmocka_unit_test(products_go_through_cublaslt),
                                        cmocka_unit_test(failing_calls_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@ static const char text[] = "graph @g(%q: f32[1, 4, T, 8], %k: f32[1, 2, T, 8], %
 
 typedef struct work {
     const qf_plan *plan; /* shared; NULL: makes its own */
+    uint64_t read;       /* a hash of all that can be read of the plan */
     float output[4 * TOKENS * 8];
     bool ok;
 } work;
@@ -55,13 +56,37 @@ static qf_plan *make_plan(qf_context *context) {
     return plan;
 }
 
+static void add_to_hash(void *user, const char *data, size_t size) {
+    uint64_t *hash = user;
+    *hash = qf_hash_bytes(data, size, *hash);
+}
+
+static bool read_plan(qf_context *context, const qf_plan *plan, uint64_t *hash) {
+    qf_plan_tensor_info tensor;
+    qf_plan_step_info step;
+    bool ok = qf_plan_print(context, plan, add_to_hash, hash) == QF_OK &&
+              qf_plan_to_bytes(context, plan, add_to_hash, hash) == QF_OK;
+    for (uint32_t i = 0; ok && i < qf_plan_input_count(plan); i++)
+        ok = qf_plan_input(plan, i, &tensor) && qf_plan_find_input(plan, tensor.name) == (int32_t)i;
+    for (uint32_t i = 0; ok && i < qf_plan_output_count(plan); i++)
+        ok = qf_plan_output(plan, i, &tensor) && qf_plan_find_output(plan, tensor.name) == (int32_t)i;
+    for (uint32_t i = 0; ok && i < qf_plan_step_count(plan); i++) ok = qf_plan_step(plan, i, &step);
+    return ok && qf_plan_symbol_count(plan) == 1 && strcmp(qf_plan_symbol(plan, 0), "T") == 0;
+}
+
+/* What any thread may ask. */
+static bool read_tables(void) {
+    return *qf_version() && *qf_pass_list() && *qf_pipeline_list() && *qf_status_name(QF_ERROR_IO) &&
+           *qf_op_name(QF_OP_attention) && qf_dtype_from_name(qf_dtype_name(QF_F8E5M2)) == QF_F8E5M2;
+}
+
 static void *run_work(void *user) {
     work *job = user;
     qf_context *context = NULL;
     if (qf_context_create(NULL, &context) != QF_OK) return NULL;
     qf_plan *own = job->plan ? NULL : make_plan(context);
     const qf_plan *plan = job->plan ? job->plan : own;
-    job->ok = plan && run_plan(context, plan, job->output);
+    job->ok = plan && read_tables() && read_plan(context, plan, &job->read) && run_plan(context, plan, job->output);
     qf_plan_destroy(own);
     qf_context_destroy(context);
     return NULL;
@@ -77,6 +102,7 @@ static void side_by_side(const qf_plan *plan) {
     for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < THREADS; i++) {
         assert_true(jobs[i].ok);
+        assert_true(jobs[i].read == jobs[0].read);
         assert_memory_equal(jobs[i].output, jobs[0].output, sizeof jobs[0].output);
     }
     assert_true(jobs[0].output[8] != 0.0f);
