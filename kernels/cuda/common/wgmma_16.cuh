@@ -36,12 +36,15 @@ struct RowsDescriptor {
 #define QF_32(d) QF_16(d, 0), QF_16(d, 16)
 #define QF_40(d) QF_32(d), QF_8(d, 32)
 #define QF_64(d) QF_32(d), QF_16(d, 32), QF_16(d, 48)
+#define QF_96(d) QF_64(d), QF_16(d, 64), QF_16(d, 80)
 #define QF_NAMES_4 "%0, %1, %2, %3"
 #define QF_NAMES_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define QF_NAMES_40 QF_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define QF_NAMES_64 QF_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47, " \
     "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define QF_NAMES_96 QF_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 
 // Both operands from shared memory, K-major.
 #define QF_FROM_SHARED(n, count, names, d_registers, a_name, b_name, accumulate_name) \
@@ -56,6 +59,7 @@ __device__ __forceinline__ void wgmma_16(float (&d)[count], uint64_t a, uint64_t
 }
 QF_FROM_SHARED(80, 40, QF_NAMES_40, QF_40(d), "%40", "%41", "%42")
 QF_FROM_SHARED(128, 64, QF_NAMES_64, QF_64(d), "%64", "%65", "%66")
+QF_FROM_SHARED(192, 96, QF_NAMES_96, QF_96(d), "%96", "%97", "%98")
 
 // A from registers; the rows of B are the summed index, or with `KMajor` its columns.
 #define QF_FROM_REGISTERS(n, count, names, d_registers, a_names, b_name, accumulate_name) \
@@ -88,10 +92,12 @@ QF_FROM_REGISTERS(128, 64, QF_NAMES_64, QF_64(d), "%64, %65, %66, %67", "%68", "
 #undef QF_32
 #undef QF_40
 #undef QF_64
+#undef QF_96
 #undef QF_NAMES_4
 #undef QF_NAMES_32
 #undef QF_NAMES_40
 #undef QF_NAMES_64
+#undef QF_NAMES_96
 #undef QF_FROM_SHARED
 #undef QF_FROM_REGISTERS
 // clang-format on

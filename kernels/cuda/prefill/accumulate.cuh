@@ -3,7 +3,7 @@
 // Read next: consume.cuh.
 //
 // Row sums come from a product of the rounded P with ones, so numerator and denominator share P's rounding. Both forms
-// have the same functions, called once a tile in this order: `rescale` before P is there, `accumulate` when it is.
+// have the same functions; `accumulate` takes the finished scores of a tile, and runs `meanwhile` beside its products.
 #pragma once
 
 #include "kernels/cuda/common/wgmma_16.cuh"
@@ -44,15 +44,16 @@ struct TwoLevelAccumulator : AccumulatorShape<C> {
             for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] = 0.0f;
         }
     }
-    __device__ __forceinline__ void rescale(const float (&)[2]) {}
     __device__ __forceinline__ void row_sums(float (&sums)[2]) const {
         sums[0] = sum[0], sums[1] = sum[1];
     }
 
-    // `meanwhile` runs while the (first) product does.
-    template <class Meanwhile>
-    __device__ __forceinline__ void accumulate(const uint32_t (&p)[C::kWords], const float (&factor)[2], Values v,
-                                               KeyDescriptor ones, Meanwhile meanwhile) {
+    template <class Scores, class Meanwhile>
+    __device__ __forceinline__ void accumulate(Scores &scores, Values v, KeyDescriptor ones, Meanwhile meanwhile) {
+        float factor[2];
+        uint32_t p[C::kWords];
+        scores.raise(reference, factor);
+        scores.template exponentials<0, C::kWords>(reference, p);
         accumulate_chunk<0>(p, factor, v, ones, meanwhile);
         if constexpr (kChunks > 1) accumulate_chunk<1>(p, factor, v, ones, [] {});
     }
@@ -116,6 +117,44 @@ struct DirectAccumulator : AccumulatorShape<C> {
             for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] = 0.0f;
         }
     }
+    __device__ __forceinline__ void row_sums(float (&sums)[2]) const {
+        sums[0] = sum[0], sums[1] = sum[2];
+    }
+
+    // In groups of P's columns, so that the product of one group runs beside the exponentials of the next.
+    template <class Scores, class Meanwhile>
+    __device__ __forceinline__ void accumulate(Scores &scores, Values v, KeyDescriptor ones, Meanwhile meanwhile) {
+        float factor[2];
+        scores.raise(reference, factor);
+        rescale(factor);
+        uint32_t p[C::kWords];
+        add_groups<0>(scores, p, v, ones);
+        meanwhile();
+        wgmma_wait<0>();
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) wgmma_pin(o[chunk]);
+        wgmma_pin(sum);
+    }
+
+  private:
+    // Groups from step `First` (of 16 keys) on.
+    template <int First, class Scores>
+    __device__ __forceinline__ void add_groups(Scores &scores, uint32_t (&p)[C::kWords], Values v, KeyDescriptor ones) {
+        constexpr uint32_t kChunkUnits = kChunk / 64 * C::kKeys * 128 / 16, kStepUnits = 16 * 128 / 16;
+        constexpr int kSteps = C::kKeys / 16, kEnd = First + C::kGroupSteps < kSteps ? First + C::kGroupSteps : kSteps;
+        scores.template exponentials<4 * First, 4 * kEnd>(reference, p);
+        wgmma_fence();
+#pragma unroll
+        for (int step = First; step < kEnd; ++step) {
+#pragma unroll
+            for (int chunk = 0; chunk < kChunks; ++chunk) {
+                wgmma_16<C::kBf16, true>(o[chunk], p + 4 * step, v + chunk * kChunkUnits + step * kStepUnits);
+            }
+            wgmma_16<C::kBf16, true, true>(sum, p + 4 * step, ones);
+        }
+        wgmma_commit();
+        if constexpr (kEnd < kSteps) add_groups<kEnd>(scores, p, v, ones);
+    }
     __device__ __forceinline__ void rescale(const float (&factor)[2]) {
         if (!__any_sync(~0u, factor[0] != 1.0f || factor[1] != 1.0f)) return;
 #pragma unroll
@@ -125,30 +164,6 @@ struct DirectAccumulator : AccumulatorShape<C> {
 #pragma unroll
             for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] *= factor[i >> 1 & 1];
         }
-    }
-    __device__ __forceinline__ void row_sums(float (&sums)[2]) const {
-        sums[0] = sum[0], sums[1] = sum[2];
-    }
-
-    template <class Meanwhile>
-    __device__ __forceinline__ void accumulate(const uint32_t (&p)[C::kWords], const float (&)[2], Values v,
-                                               KeyDescriptor ones, Meanwhile meanwhile) {
-        constexpr uint32_t kChunkUnits = kChunk / 64 * C::kKeys * 128 / 16, kStepUnits = 16 * 128 / 16;
-        wgmma_fence();
-#pragma unroll
-        for (int step = 0; step < C::kKeys / 16; ++step) {
-#pragma unroll
-            for (int chunk = 0; chunk < kChunks; ++chunk) {
-                wgmma_16<C::kBf16, true>(o[chunk], p + 4 * step, v + chunk * kChunkUnits + step * kStepUnits);
-            }
-            wgmma_16<C::kBf16, true, true>(sum, p + 4 * step, ones);
-        }
-        wgmma_commit();
-        meanwhile();
-        wgmma_wait<0>();
-#pragma unroll
-        for (int chunk = 0; chunk < kChunks; ++chunk) wgmma_pin(o[chunk]);
-        wgmma_pin(sum);
     }
 };
 

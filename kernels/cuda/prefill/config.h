@@ -61,7 +61,7 @@ QF_PREFILL_FUNCTION int qf_prefill_tile_rows(qf_prefill_form form) {
 
 // Keys of a tile.
 QF_PREFILL_FUNCTION int qf_prefill_tile_keys(qf_prefill_form form) {
-    if (qf_prefill_element_bytes(form.dtype) == 2) return form.head_dim == 256 ? 80 : 128;
+    if (qf_prefill_element_bytes(form.dtype) == 2) return form.head_dim == 256 ? 80 : form.head_dim == 64 ? 192 : 128;
     return form.head_dim == 64 && form.scores == QF_PREFILL_SCORES_F16 ? 256 : 128;
 }
 

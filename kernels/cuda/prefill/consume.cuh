@@ -151,13 +151,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
                 scores.mask_from(end);
                 if (first_key < reach.full_begin) scores.mask_before(begin);
             }
-            float factor[2];
-            uint32_t probabilities[C::kWords];
-            scores.raise(state.reference, factor);
-            state.rescale(factor);
-            scores.exponentials(state.reference);
-            scores.pack(probabilities);
-            state.accumulate(probabilities, factor, v_base + transposed.stage * (C::kTileBytes / 16), ones, [&] {
+            state.accumulate(scores, v_base + transposed.stage * (C::kTileBytes / 16), ones, [&] {
                 if (tile > first) barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
             });
             if (elected) barrier_arrive(shared_address(&barriers.transposed_empty[transposed.stage]));

@@ -157,8 +157,10 @@ struct HalfScores {
             reference[row] = raised[row];
         }
     }
-    // Turns the scores into exponentials.
-    __device__ __forceinline__ void exponentials(const float (&reference)[2]) {
+    // The exponentials as operand A of P V: four registers for every 32 keys, all of them.
+    template <int First, int End>
+    __device__ __forceinline__ void exponentials(const float (&reference)[2], uint32_t (&p)[C::kWords]) {
+        static_assert(First == 0 && End == C::kWords, "P is made whole");
         uint32_t shift[2];
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
@@ -173,9 +175,6 @@ struct HalfScores {
             const bool polynomial = kPeriod > 0 && i / 2 % max(kPeriod, 1) == (i & 1 ? kPeriod / 2 : 0);
             s[i] = polynomial ? f16x2_exp2_polynomial(x) : f16x2_exp2(x);
         }
-    }
-    // The exponentials as operand A of P V: four registers for every 32 keys.
-    __device__ __forceinline__ void pack(uint32_t (&p)[C::kWords]) const {
 #pragma unroll
         for (int i = 0; i < C::kWords; ++i) {
             const int first = i / 4 * 8 + (i & 1) + (i >> 1 & 1) * 4;

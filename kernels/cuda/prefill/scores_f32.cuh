@@ -100,24 +100,22 @@ struct FullScores {
             reference[row] = raised;
         }
     }
-    __device__ __forceinline__ void exponentials(const float (&reference)[2]) {
+    // The exponentials as operand A of P V, registers `First` to `End` of it. The scores stay as they are: a product
+    // into their registers may follow while older ones run.
+    template <int First, int End>
+    __device__ __forceinline__ void exponentials(const float (&reference)[2], uint32_t (&p)[C::kWords]) const {
         const float scales[2] = {scale(0), scale(1)};
         const float shift[2] = {kOffset - reference[0], kOffset - reference[1]};
+        const auto power = [&](int i) { return exp2_in_place(fmaf(s[i], scales[i >> 1 & 1], shift[i >> 1 & 1])); };
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-            s[i] = exp2_in_place(fmaf(s[i], scales[i >> 1 & 1], shift[i >> 1 & 1]));
-        }
-    }
-    // The exponentials as operand A of P V.
-    __device__ __forceinline__ void pack(uint32_t (&p)[C::kWords]) const {
-        if constexpr (C::kElementBytes == 2) {
-#pragma unroll
-            for (int i = 0; i < C::kWords; ++i) p[i] = pack_16<C::kBf16>(s[2 * i], s[2 * i + 1]);
-        } else {
-#pragma unroll
-            for (int i = 0; i < C::kWords; ++i) {
+        for (int i = First; i < End; ++i) {
+            if constexpr (C::kElementBytes == 2) {
+                const float low = power(2 * i), high = power(2 * i + 1);
+                p[i] = pack_16<C::kBf16>(low, high);
+            } else {
                 const int first = i / 4 * 16 + (i >> 1 & 1) * 8 + (i & 1) * 2;
-                p[i] = pack_e4m3(s[first], s[first + 1], s[first + 4], s[first + 5]);
+                const float a = power(first), b = power(first + 1), c = power(first + 4), d = power(first + 5);
+                p[i] = pack_e4m3(a, b, c, d);
             }
         }
     }
