@@ -44,8 +44,9 @@ struct Config {
     static constexpr bool kTransposes = kElementBytes == 1;
     static constexpr int kTransposers = kTransposes ? 3 : 0;
     static constexpr int kFollowers = kTransposes ? kTransposers : 1; // warps that read descriptions of work
-    static constexpr int kGroupSteps = 2; // of 16 keys, whose P is multiplied while the next is made; 16-bit elements
-    static constexpr int kWords = kKeys * kElementBytes / 8; // registers of P
+    static constexpr int kWords = kKeys * kElementBytes / 8;          // registers of P
+    // 16-bit elements: steps of 16 keys whose P is multiplied while that of the next steps is made.
+    static constexpr int kGroupSteps = HeadDim == 64 ? 2 : 4;
     // One of so many exponentials is a polynomial: at head dim 64 the special-function unit is what limits.
     static constexpr int kPolynomialPeriod = kElementBytes == 1 && HeadDim == 64 ? 4 : 0;
     static constexpr Swizzle kSwizzle = kPanelBytes == 128 ? Swizzle::k128Bytes : Swizzle::k64Bytes;
