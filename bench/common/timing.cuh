@@ -47,7 +47,8 @@ struct Timing {
     unsigned megahertz, watts;
 };
 
-inline Timing time_graph(cudaGraphExec_t exec, int launches, cudaStream_t stream) {
+// Nine times `replays` replays of a graph of `launches` launches; microseconds a launch.
+inline Timing time_graph(cudaGraphExec_t exec, int launches, cudaStream_t stream, int replays = 1) {
     static const Monitor monitor;
     cudaEvent_t begin, end;
     CHECK(cudaEventCreate(&begin));
@@ -58,13 +59,13 @@ inline Timing time_graph(cudaGraphExec_t exec, int launches, cudaStream_t stream
     Timing timing = {};
     for (int i = 0; i < 9; ++i) {
         CHECK(cudaEventRecord(begin, stream));
-        CHECK(cudaGraphLaunch(exec, stream));
+        for (int replay = 0; replay < replays; ++replay) CHECK(cudaGraphLaunch(exec, stream));
         CHECK(cudaEventRecord(end, stream));
         if (i == 8) timing.megahertz = monitor.megahertz(), timing.watts = monitor.watts();
         CHECK(cudaEventSynchronize(end));
         float milliseconds;
         CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-        times.push_back(milliseconds * 1e3 / launches);
+        times.push_back(milliseconds * 1e3 / launches / replays);
     }
     std::sort(times.begin(), times.end());
     timing.low = times.front(), timing.high = times.back(), timing.median = times[times.size() / 2];

@@ -6,7 +6,9 @@
 //   sections: dense, dense16 (bf16 in and out), paged, paged16, types (every pair of operands and result), mix
 //             (sequences of different lengths in one packed batch); none = all
 //   values:   cell (substring of a cell's name), ctas (0 = one a multiprocessor), section (KV heads handed out
-//             together, 0 = the host's choice), warm (milliseconds of load before a row is timed)
+//             together, 0 = the host's choice), warm (milliseconds of load before a row is timed), launches (of a
+//             graph; 0 = some milliseconds; 1 = none overlaps its predecessor, as where a model's graph is replayed),
+//             trace (a file for the stamps of kernels/cuda/prefill/trace.cuh, of a cell's last launches)
 //
 // Method: random normal q, k and v, the same buffers in every launch; a graph of launches of some milliseconds,
 // replayed until the card is warm, then nine timed replays, median. FLOP = 4 * q tokens * keys * head dim * query
@@ -25,6 +27,7 @@
 #include "kernels/cuda/common/check.cuh"
 #include "kernels/cuda/common/output.cuh"
 #include "kernels/cuda/prefill/launch.cuh"
+#include "kernels/cuda/prefill/trace.cuh"
 
 using namespace qfuse::prefill;
 using namespace bench;
@@ -33,7 +36,8 @@ namespace {
 
 struct Options {
     std::string cell;
-    int ctas = 0, section = 0, warm = 40;
+    int ctas = 0, section = 0, warm = 40, launches = 0;
+    std::string trace;
     std::vector<std::string> sections;
 } g_options;
 
@@ -118,6 +122,20 @@ double mean_clocks(const int *device, int ctas) {
 }
 #endif
 
+#ifdef QF_PREFILL_TRACE
+// Appends: CTAs, launches, roles, slots as 64-bit words, then the stamps.
+void write_trace(const int *device, size_t words, int ctas, int launches) {
+    std::FILE *file = g_options.trace.empty() ? nullptr : std::fopen(g_options.trace.c_str(), "ab");
+    if (file == nullptr) return;
+    std::vector<int> host(words);
+    CHECK(cudaMemcpy(host.data(), device, words * 4, cudaMemcpyDeviceToHost));
+    const int64_t head[4] = {ctas, launches, kTraceRoles, kTraceSlots};
+    std::fwrite(head, sizeof head, 1, file);
+    std::fwrite(host.data(), 4, words, file);
+    std::fclose(file);
+}
+#endif
+
 void run_cell(const Cell &cell, const Variant &variant) {
     const std::string name = variant.mix.empty() ? cell_name(cell) : "mix of " + cell_name(cell);
     if (!g_options.cell.empty() && name.find(g_options.cell) == std::string::npos) return;
@@ -181,18 +199,32 @@ void run_cell(const Cell &cell, const Variant &variant) {
     if (g_options.section > 0) p.section_heads = g_options.section;
 
     const double flop = shape.flop;
-    const int launches = static_cast<int>(std::min(200.0, std::max(1.0, 5e-3 / (flop / 8e14))));
+    const int most = static_cast<int>(std::min(200.0, std::max(1.0, 5e-3 / (flop / 8e14))));
+    const int launches = g_options.launches > 0 ? std::min(g_options.launches, most) : most;
+#ifdef QF_PREFILL_TRACE
+    const size_t stamp_words = static_cast<size_t>(choice.ctas) * kTraceRoles * kTraceSlots * 2; // of 32 bits
+    Buffer<int> stamps(launches * stamp_words);
+    p.block_table = stamps.data;
+#endif
     CHECK(launch(problem, choice, p, true, g_stream)); // attributes are set outside the capture
     CHECK(cudaStreamSynchronize(g_stream));
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     CHECK(cudaStreamBeginCapture(g_stream, cudaStreamCaptureModeGlobal));
-    for (int i = 0; i < launches; ++i) CHECK(launch(problem, choice, p, true, g_stream));
+    for (int i = 0; i < launches; ++i) {
+#ifdef QF_PREFILL_TRACE
+        p.block_table = stamps.data + i * stamp_words;
+#endif
+        CHECK(launch(problem, choice, p, true, g_stream));
+    }
     CHECK(cudaStreamEndCapture(g_stream, &graph));
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     const double replay = launches * flop / 8e14 * 1e3; // milliseconds, about
     for (int i = 0; i < g_options.warm / replay; ++i) CHECK(cudaGraphLaunch(exec, g_stream));
-    const Timing timing = time_graph(exec, launches, g_stream);
+    const Timing timing = time_graph(exec, launches, g_stream, most / launches);
+#ifdef QF_PREFILL_TRACE
+    write_trace(stamps.data, launches * stamp_words, choice.ctas, launches);
+#endif
     const double tflops = flop / timing.median * 1e-6, peer = variant.causal ? cell.peer_causal : cell.peer_full;
     std::printf("%-24s %-7s %10.2f [%9.2f %9.2f] %7.0f", name.c_str(), variant.causal ? "causal" : "full",
                 timing.median, timing.low, timing.high, tflops);
@@ -244,6 +276,10 @@ void parse(int argc, char **argv) {
             g_options.ctas = std::atoi(value.c_str());
         else if (name == "section")
             g_options.section = std::atoi(value.c_str());
+        else if (name == "launches")
+            g_options.launches = std::atoi(value.c_str());
+        else if (name == "trace")
+            g_options.trace = value;
         else if (name == "warm")
             g_options.warm = std::atoi(value.c_str());
         else

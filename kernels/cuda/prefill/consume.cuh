@@ -113,15 +113,18 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
     const typename Accumulator::Values v_base = Accumulator::values_at(shared.transposed);
     const KeyDescriptor ones = KeyDescriptor::at(shared.ones);
     for (;;) {
+        trace<kTraceNext>(p);
         barrier_wait(shared_address(&barriers.query_full[query.stage]), query.parity);
         const Work work = read_work(shared.work[query.stage]);
         if (work.sequence < 0) return;
+        trace<kTraceWork>(p);
         const uint32_t rows = shared.query + query.stage * C::kQueryBytes + consumer * 64 * C::kPanelBytes;
         using Scores = std::conditional_t<C::kHalfScores, HalfScores<C>, FullScores<C>>;
         Scores scores;
         prepare_query<C>(p, work, rows, scores);
         const Reach reach = make_reach<C>(p, work, consumer);
         named_barrier_sync(1 + consumer, 128);
+        trace<kTraceReady>(p);
         const Descriptor q = Descriptor::at(rows);
         Accumulator state;
         state.clear(Scores::kNone);
@@ -143,6 +146,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
             scores.pin();
             if (elected) barrier_arrive(shared_address(&barriers.keys_empty[keys.stage]));
             keys.advance();
+            trace<kTraceTile>(p);
             jitter();
             scores.finish();
             if (first_key + C::kKeys > reach.full_end || first_key < reach.full_begin) {
@@ -156,9 +160,11 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
             });
             if (elected) barrier_arrive(shared_address(&barriers.transposed_empty[transposed.stage]));
             transposed.advance();
+            trace<kTraceTileEnd>(p);
             jitter();
         }
         skip_tiles<C>(barriers, keys, transposed, first - work.tile_begin);
+        trace<kTraceEpilogue>(p);
         float sums[2];
         state.row_sums(sums);
         finish_rows<C>(p, work, consumer, rows, state.o, sums, state.reference);

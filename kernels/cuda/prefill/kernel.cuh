@@ -33,6 +33,8 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
     extern __shared__ __align__(1024) uint8_t dynamic[];
     __shared__ __align__(8) Barriers<C> barriers;
     __shared__ __align__(16) Work work[C::kQueryStages];
+    trace<kTraceEntry>(p);
+    trace<kTraceTime>(p);
     const Shared<C> shared(dynamic, &barriers, work);
     const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), warpgroup = warp / 4;
     if (threadIdx.x == 0) {
@@ -48,12 +50,13 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
     }
     __syncthreads();
     wait_for_predecessor();
+    trace<kTraceReleased>(p);
     if (warpgroup == C::kConsumers) {
         lower_registers<C::kProducerRegisters>();
         if (warp % 4 == 0)
             load<C>(p, shared);
         else if constexpr (C::kTransposes)
-            transpose<C>(shared, warp % 4 - 1);
+            transpose<C>(p, shared, warp % 4 - 1);
         else if (warp % 4 == 1)
             clear_tails<C>(shared);
     } else {

@@ -112,6 +112,7 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
         const Work work = locate_work<C>(p, counts, number);
         int drawn = 0;
         if ((threadIdx.x & 31) == 0) drawn = static_cast<int>(atomicAdd(p.ticket, 1u));
+        trace<kTraceWork>(p);
         load_query<C>(p, shared, work, query);
         const KeyLoader<C> loader(p, work);
         BoxSource next = loader.source(work.tile_end - 1);
@@ -125,6 +126,7 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
             keys.advance();
             jitter();
             values.start(p, shared, work, loader, tile, from);
+            trace<kTraceCopied>(p);
             jitter();
         }
         drawn = __shfl_sync(~0u, drawn, 0);

@@ -16,6 +16,7 @@
 #include "kernels/cuda/common/barrier.cuh"
 #include "kernels/cuda/common/wgmma.cuh"
 #include "params.h"
+#include "trace.cuh"
 
 namespace qfuse::prefill {
 

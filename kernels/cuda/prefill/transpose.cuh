@@ -113,7 +113,7 @@ __device__ __forceinline__ void transpose_tile(uint32_t from, uint32_t to, int w
 }
 
 template <class C>
-__device__ __forceinline__ void transpose(const Shared<C> &shared, int warp) {
+__device__ __forceinline__ void transpose(const qf_prefill_params &p, const Shared<C> &shared, int warp) {
     Barriers<C> &barriers = *shared.barriers;
     Ring<C::kQueryStages> query;
     Ring<C::kValueStages> values;
@@ -135,6 +135,7 @@ __device__ __forceinline__ void transpose(const Shared<C> &shared, int warp) {
             barrier_wait(shared_address(&barriers.values_full[values.stage]), values.parity);
             barrier_wait(shared_address(&barriers.transposed_empty[transposed.stage]), transposed.parity ^ 1);
             jitter();
+            trace<kTraceCopied>(p);
             if (keys >= C::kKeys)
                 transpose_tile<C, false>(from, to, warp, keys);
             else
@@ -145,6 +146,7 @@ __device__ __forceinline__ void transpose(const Shared<C> &shared, int warp) {
                 barrier_arrive(shared_address(&barriers.values_empty[values.stage]));
                 barrier_arrive(shared_address(&barriers.transposed_full[transposed.stage]));
             }
+            trace<kTraceTile>(p);
             jitter();
             values.advance();
             transposed.advance();
