@@ -26,9 +26,10 @@ __device__ __forceinline__ Reach make_reach(const qf_prefill_params &p, const Wo
     Reach reach;
     const int offset = position_offset(p, work), first_row = 64 * consumer;
     const int first = work.first_token + row_token(p, first_row);
-    const int last = min(work.first_token + row_token(p, first_row + 63), work.tokens - 1);
+    const int tokens = min(work.tokens, work.first_token + p.tile_tokens); // rows past them are no rows
+    const int last = min(work.first_token + row_token(p, first_row + 63), tokens - 1);
     reach.begin = visible_begin(p, offset, first);
-    reach.end = first < work.tokens ? visible_end(p, offset, last, work.length) : 0;
+    reach.end = first < tokens ? visible_end(p, offset, last, work.length) : 0;
     reach.full_begin = visible_begin(p, offset, last);
     reach.full_end = visible_end(p, offset, first, work.length);
     return reach;
@@ -65,23 +66,20 @@ __device__ __forceinline__ void start_scores(S &scores, Descriptor q, Descriptor
     wgmma_commit();
 }
 
-// Score in octaves of a product of stored elements.
-__device__ __forceinline__ float score_scale(const qf_prefill_params &p, const Work &work) {
-    float scale = p.softmax_scale * kLog2E;
-    if (p.q_scale != nullptr) scale *= p.q_scale[work.kv_head * p.q_scale_stride];
-    if (p.k_scale != nullptr) scale *= p.k_scale[work.kv_head * p.k_scale_stride];
-    return scale;
-}
-
 // Makes the warpgroup's rows of Q fit for the scores, and sets the multipliers that go with them.
 template <class C, class S>
-__device__ __forceinline__ void prepare_query(const qf_prefill_params &p, const Work &work, uint32_t rows, S &scores) {
-    const float scale = score_scale(p, work);
+__device__ __forceinline__ void prepare_query(const qf_prefill_params &p, const Scales &scales, uint32_t rows,
+                                              S &scores) {
+    const float scale = p.softmax_scale * kLog2E * scales.q * scales.k;
     int exponent[2] = {0, 0};
     if (scale < 0.0f) negate_query<C>(rows);
     if constexpr (S::kBoundsQuery) bound_query<C>(rows, exponent);
 #pragma unroll
-    for (int i = 0; i < 2; ++i) scores.set_multiplier(i, ldexpf(fabsf(scale), exponent[i]), p.softcap);
+    for (int i = 0; i < 2; ++i) {
+        // 2^n, n at least 0.
+        const float power = __uint_as_float(static_cast<uint32_t>(127 + exponent[i]) << 23);
+        scores.set_multiplier(i, fabsf(scale) * power, p.softcap);
+    }
 }
 
 // Passes over tiles that no row of the warpgroup sees.
@@ -121,7 +119,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         const uint32_t rows = shared.query + query.stage * C::kQueryBytes + consumer * 64 * C::kPanelBytes;
         using Scores = std::conditional_t<C::kHalfScores, HalfScores<C>, FullScores<C>>;
         Scores scores;
-        prepare_query<C>(p, work, rows, scores);
+        prepare_query<C>(p, shared.scales[query.stage], rows, scores);
         const Reach reach = make_reach<C>(p, work, consumer);
         named_barrier_sync(1 + consumer, 128);
         trace<kTraceReady>(p);
@@ -167,7 +165,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         trace<kTraceEpilogue>(p);
         float sums[2];
         state.row_sums(sums);
-        finish_rows<C>(p, work, consumer, rows, state.o, sums, state.reference);
+        finish_rows<C>(p, work, shared.scales[query.stage], consumer, rows, state.o, sums, state.reference);
         async_proxy_fence();
         __syncwarp();
         jitter();

@@ -6,6 +6,8 @@
 // bytes a lane; each warp uses its own sixteen rows.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/common/output.cuh"
 #include "schedule.cuh"
 #include "scores_f16.cuh"
@@ -18,8 +20,8 @@ __device__ __forceinline__ int row_token(const qf_prefill_params &p, int row) {
 }
 
 // Row of the warpgroup's 64 that the thread holds as its first (i = 0) or second (i = 1).
-__device__ __forceinline__ int thread_row(int i) {
-    return (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x >> 2 & 7) + 8 * i;
+__device__ __forceinline__ int thread_row(uint32_t thread, int i) {
+    return (thread >> 5 & 3) * 16 + (thread >> 2 & 7) + 8 * i;
 }
 
 // What the rows of a thread are multiplied by, and their log-sum-exp.
@@ -47,9 +49,8 @@ __device__ __forceinline__ RowEnd end_row(const qf_prefill_params &p, int head, 
 
 // What a row of O is multiplied by just before the conversion. With `via` O is first rounded and scaled in place.
 template <int Chunks, int Registers>
-__device__ __forceinline__ void apply_output_scale(const qf_prefill_params &p, const Work &work,
+__device__ __forceinline__ void apply_output_scale(const qf_prefill_params &p, float scale,
                                                    float (&o)[Chunks][Registers], float (&factor)[2]) {
-    const float scale = p.out_scale != nullptr ? p.out_scale[work.kv_head * p.out_scale_stride] : 1.0f;
     if (p.via == QF_PREFILL_NONE) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -78,29 +79,32 @@ __device__ __forceinline__ void apply_output_scale(const qf_prefill_params &p, c
     factor[0] = factor[1] = 1.0f;
 }
 
-// The staging memory of a warp: sixteen rows of a panel's width, swizzled like the tile that lies there.
+// Of a warp's staging memory: sixteen rows of a panel's width, swizzled like the tile that lies there.
 template <class C>
-__device__ __forceinline__ uint32_t staging_chunk(uint32_t rows, int row, int chunk) {
-    return rows + ((threadIdx.x >> 5 & 3) * 16 + row) * C::kPanelBytes +
+__device__ __forceinline__ uint32_t staging_chunk(uint32_t staging, int row, int chunk) {
+    return staging + row * C::kPanelBytes +
            ((C::kPanelBytes == 128 ? chunk ^ (row & 7) : chunk ^ ((row >> 1) & 3)) << 4);
 }
 
 // Copies `Chunks` 16-byte chunks of the warp's sixteen staged rows to bytes `offset` .. of their rows in global memory.
-template <class C, int Chunks>
-__device__ __forceinline__ void copy_out(const qf_prefill_params &p, const Work &work, int consumer, uint32_t rows,
-                                         int element_bytes, int offset) {
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+template <class C, int Chunks, int ElementBytes>
+__device__ __forceinline__ void copy_out(const qf_prefill_params &p, const Work &work, int consumer, uint32_t staging,
+                                         int offset) {
+    const int thread = static_cast<int>(thread_here()), lane = thread & 31, warp = thread >> 5 & 3;
     const int64_t outer = p.q_start != nullptr ? 0 : work.sequence;
+    const int64_t first = outer * p.out_batch_stride + (work.row + work.first_token) * p.out_token_stride +
+                          work.kv_head * p.group * p.out_head_stride;
+    uint8_t *const base = static_cast<uint8_t *>(p.out) + first * ElementBytes + offset;
+    const int tokens = min(p.tile_tokens, work.tokens - work.first_token);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < Chunks / 2; ++i) {
         const int index = lane + 32 * i, local = index / Chunks, chunk = index % Chunks;
         const int row = 64 * consumer + 16 * warp + local, token = row_token(p, row), head = row - token * p.group;
-        if (token < p.tile_tokens && work.first_token + token < work.tokens) {
-            const int64_t at = outer * p.out_batch_stride + (work.row + work.first_token + token) * p.out_token_stride +
-                               (work.kv_head * p.group + head) * p.out_head_stride;
-            uint8_t *to = static_cast<uint8_t *>(p.out) + at * element_bytes + offset + chunk * 16;
-            *reinterpret_cast<uint4 *>(to) = load_shared_16(staging_chunk<C>(rows, local, chunk));
+        if (token < tokens) {
+            const int64_t at = token * p.out_token_stride + head * p.out_head_stride;
+            *reinterpret_cast<uint4 *>(base + at * ElementBytes + chunk * 16) =
+                load_shared_16(staging_chunk<C>(staging, local, chunk));
         }
     }
     __syncwarp();
@@ -127,9 +131,8 @@ __device__ __forceinline__ void store_shared_4(uint32_t address, uint32_t value)
 
 // Stages a group (of four elements, as group_of gives them) of a row of the warp's sixteen, in FP8.
 template <class C>
-__device__ __forceinline__ void stage_fp8(uint32_t rows, int row, int group, uint32_t word) {
-    const int t = threadIdx.x & 3;
-    const uint32_t to = staging_chunk<C>(rows, row, group);
+__device__ __forceinline__ void stage_fp8(uint32_t staging, int t, int row, int group, uint32_t word) {
+    const uint32_t to = staging_chunk<C>(staging, row, group);
     if constexpr (C::kTransposes) {
         store_shared_4(to + 4 * t, word);
     } else {
@@ -140,36 +143,44 @@ __device__ __forceinline__ void stage_fp8(uint32_t rows, int row, int group, uin
 
 // The same in 16-bit elements; `group` of those in this pass.
 template <class C>
-__device__ __forceinline__ void stage_16(uint32_t rows, int row, int group, uint2 words) {
-    const int t = threadIdx.x & 3;
+__device__ __forceinline__ void stage_16(uint32_t staging, int t, int row, int group, uint2 words) {
     if constexpr (C::kTransposes) {
-        const uint32_t to = staging_chunk<C>(rows, row, 2 * group + t / 2) + 8 * (t & 1);
+        const uint32_t to = staging_chunk<C>(staging, row, 2 * group + t / 2) + 8 * (t & 1);
         asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(words.x), "r"(words.y) : "memory");
     } else {
-        store_shared_4(staging_chunk<C>(rows, row, 2 * group) + 4 * t, words.x);
-        store_shared_4(staging_chunk<C>(rows, row, 2 * group + 1) + 4 * t, words.y);
+        store_shared_4(staging_chunk<C>(staging, row, 2 * group) + 4 * t, words.x);
+        store_shared_4(staging_chunk<C>(staging, row, 2 * group + 1) + 4 * t, words.y);
     }
 }
 
 // Stores 64 rows of O.
 template <class C, int Chunks, int Registers>
-__device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Work &work, int consumer, uint32_t rows,
-                                            float (&o)[Chunks][Registers], const float (&sum)[2],
-                                            const float (&reference)[2]) {
-    const int lane = threadIdx.x & 31, t = lane & 3;
-    const float v_scale = p.v_scale != nullptr ? p.v_scale[work.kv_head * p.v_scale_stride] : 1.0f;
+__device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Work &work, const Scales &scales,
+                                            int consumer, uint32_t rows, float (&o)[Chunks][Registers],
+                                            const float (&sum)[2], const float (&reference)[2]) {
+    const int thread = static_cast<int>(thread_here()), lane = thread & 31, t = lane & 3;
+    const uint32_t staging = rows + (thread >> 5 & 3) * 16 * C::kPanelBytes;
+    const float v_scale = scales.v;
     const int64_t outer = p.q_start != nullptr ? 0 : work.sequence;
     float factor[2];
+    if (p.sinks == nullptr && p.lse == nullptr) { // what end_row comes to
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = 64 * consumer + thread_row(i), token = row_token(p, row), head = row - token * p.group;
-        const bool valid = token < p.tile_tokens && work.first_token + token < work.tokens;
-        const int query_head = work.kv_head * p.group + (valid ? head : 0);
-        const RowEnd end = end_row(p, query_head, v_scale, sum[i], reference[i]);
-        factor[i] = end.factor;
-        if (p.lse != nullptr && valid && t == 0) {
-            p.lse[outer * p.lse_batch_stride + (work.row + work.first_token + token) * p.lse_token_stride +
-                  query_head * p.lse_head_stride] = end.lse;
+        for (int i = 0; i < 2; ++i) {
+            factor[i] = sum[i] == 0.0f ? (p.empty_is_nan ? NAN : 0.0f) : __frcp_rn(sum[i]) * v_scale;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int row = 64 * consumer + thread_row(thread, i), token = row_token(p, row),
+                      head = row - token * p.group;
+            const bool valid = token < p.tile_tokens && work.first_token + token < work.tokens;
+            const int query_head = work.kv_head * p.group + (valid ? head : 0);
+            const RowEnd end = end_row(p, query_head, v_scale, sum[i], reference[i]);
+            factor[i] = end.factor;
+            if (p.lse != nullptr && valid && t == 0) {
+                p.lse[outer * p.lse_batch_stride + (work.row + work.first_token + token) * p.lse_token_stride +
+                      query_head * p.lse_head_stride] = end.lse;
+            }
         }
     }
     // All warps of the warpgroup have read their Q rows.
@@ -177,19 +188,25 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
     // In passes of at most a panel's width, of whole groups of 16 elements.
     constexpr int kGroups = Registers / 8;
     if (p.out_dtype >= QF_PREFILL_E4M3) {
-        apply_output_scale(p, work, o, factor);
-#pragma unroll
-        for (int chunk = 0; chunk < Chunks; ++chunk) {
+        apply_output_scale(p, scales.out, o, factor);
+        const auto stage = [&](int chunk, auto type) {
 #pragma unroll
             for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     float v[4];
                     group_of<C>(o[chunk] + 8 * group, i, factor[i], v);
-                    stage_fp8<C>(rows, lane / 4 + 8 * i, group, f32x4_to_fp8x4(v, p.out_dtype));
+                    stage_fp8<C>(staging, t, lane / 4 + 8 * i, group, f32x4_to_fp8x4(v, type.value));
                 }
             }
-            copy_out<C, kGroups>(p, work, consumer, rows, 1, chunk * 16 * kGroups);
+        };
+#pragma unroll
+        for (int chunk = 0; chunk < Chunks; ++chunk) {
+            if (p.out_dtype == QF_PREFILL_E4M3)
+                stage(chunk, std::integral_constant<int, kTypeE4m3>());
+            else
+                stage(chunk, std::integral_constant<int, kTypeE5m2>());
+            copy_out<C, kGroups, 1>(p, work, consumer, staging, chunk * 16 * kGroups);
         }
         return;
     }
@@ -202,10 +219,10 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
             for (int i = 0; i < 2; ++i) {
                 float v[4];
                 group_of<C>(o[first / kGroups] + 8 * (first % kGroups + group), i, factor[i], v);
-                stage_16<C>(rows, lane / 4 + 8 * i, group, f32x4_to_16x4(v, p.out_dtype));
+                stage_16<C>(staging, t, lane / 4 + 8 * i, group, f32x4_to_16x4(v, p.out_dtype));
             }
         }
-        copy_out<C, 2 * kPass>(p, work, consumer, rows, 2, first * 32);
+        copy_out<C, 2 * kPass, 2>(p, work, consumer, staging, first * 32);
     }
 }
 

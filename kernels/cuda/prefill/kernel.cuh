@@ -8,6 +8,8 @@
 // past its end, two have nothing to do.
 #pragma once
 
+#include <cstddef>
+
 #include "consume.cuh"
 #include "load.cuh"
 #include "transpose.cuh"
@@ -24,6 +26,17 @@ __device__ __forceinline__ void lower_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
+// Parameters live in a constant bank that is cold at every launch: each warp touches one 64-byte line of what follows
+// the tensor maps, so that the misses overlap instead of stopping a warp one after the other.
+__device__ __forceinline__ void warm_parameters(const qf_prefill_params &p, int warp) {
+    const int *words = reinterpret_cast<const int *>(&p.out);
+    constexpr int kWords = (sizeof(qf_prefill_params) - offsetof(qf_prefill_params, out)) / 4;
+    if (warp * 16 < kWords) {
+        const int word = words[warp * 16];
+        asm volatile("" ::"r"(word));
+    }
+}
+
 // With QF_PREFILL_CLOCKS defined (bench only, dense) every CTA writes its SM clocks over `block_table`, a 64-bit word a
 // CTA. Undefined, no code.
 //
@@ -35,7 +48,8 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
     __shared__ __align__(16) Work work[C::kQueryStages];
     trace<kTraceEntry>(p);
     trace<kTraceTime>(p);
-    const Shared<C> shared(dynamic, &barriers, work);
+    __shared__ Scales scales[C::kQueryStages];
+    const Shared<C> shared(dynamic, &barriers, work, scales);
     const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), warpgroup = warp / 4;
     if (threadIdx.x == 0) {
         init_barriers<C>(barriers);
@@ -48,19 +62,20 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
         store_shared_16(shared.ones + (threadIdx.x - 64) * 16, make_uint4(kOnes, kOnes, kOnes, kOnes));
         async_proxy_fence();
     }
+    warm_parameters(p, warp);
     __syncthreads();
-    wait_for_predecessor();
-    trace<kTraceReleased>(p);
     if (warpgroup == C::kConsumers) {
         lower_registers<C::kProducerRegisters>();
         if (warp % 4 == 0)
-            load<C>(p, shared);
+            load<C>(p, shared); // waits for the predecessor by itself
         else if constexpr (C::kTransposes)
             transpose<C>(p, shared, warp % 4 - 1);
         else if (warp % 4 == 1)
             clear_tails<C>(shared);
     } else {
         raise_registers<C::kConsumerRegisters>();
+        wait_for_predecessor();
+        trace<kTraceReleased>(p);
 #ifdef QF_PREFILL_CLOCKS
         const long long begin = clock64();
 #endif

@@ -3,6 +3,8 @@
 // Read next: transpose.cuh.
 #pragma once
 
+#include <cstddef>
+
 #include "kernels/cuda/common/tensor_copy.cuh"
 #include "schedule.cuh"
 #include "tail.cuh"
@@ -50,26 +52,33 @@ struct KeyLoader {
     }
 };
 
-// Waits for a free query stage, describes the work there and starts the copy of its rows.
+// Waits for a free query stage and starts the copy of the rows of work.
 template <class C>
-__device__ __forceinline__ void load_query(const qf_prefill_params &p, const Shared<C> &shared, const Work &work,
-                                           Ring<C::kQueryStages> &ring) {
+__device__ __forceinline__ void start_query(const qf_prefill_params &p, const Shared<C> &shared, const Work &work,
+                                            const Ring<C::kQueryStages> &ring) {
     Barriers<C> &barriers = *shared.barriers;
     barrier_wait(shared_address(&barriers.query_empty[ring.stage]), ring.parity ^ 1);
-    if ((threadIdx.x & 31) == 0) {
-        const uint32_t full = shared_address(&barriers.query_full[ring.stage]);
-        shared.work[ring.stage] = work;
-        if (work.sequence < 0) {
-            barrier_arrive(full);
-        } else {
-            barrier_arrive_expect(full, p.tile_tokens * p.group * C::kRowBytes);
+    if ((threadIdx.x & 31) != 0) return;
+    const uint32_t full = shared_address(&barriers.query_full[ring.stage]);
+    barrier_expect(full, p.tile_tokens * p.group * C::kRowBytes);
 #pragma unroll
-            for (int panel = 0; panel < C::kPanels; ++panel) {
-                tensor_copy_5d(shared.query + ring.stage * C::kQueryBytes + panel * C::kRows * C::kPanelBytes, &p.q_map,
-                               panel * C::kPanelBytes, 0, work.kv_head, work.row + work.first_token,
-                               p.q_start != nullptr ? 0 : work.sequence, full, kEvictNormal);
-            }
-        }
+    for (int panel = 0; panel < C::kPanels; ++panel) {
+        tensor_copy_5d(shared.query + ring.stage * C::kQueryBytes + panel * C::kRows * C::kPanelBytes, &p.q_map,
+                       panel * C::kPanelBytes, 0, work.kv_head, work.row + work.first_token,
+                       p.q_start != nullptr ? 0 : work.sequence, full, kEvictNormal);
+    }
+}
+
+// Hands the work of a query stage to the other warps, its rows as they come. `scale`: of lanes 0 to 3, one of Scales.
+template <class C>
+__device__ __forceinline__ void publish_work(const Shared<C> &shared, const Work &work, float scale,
+                                             Ring<C::kQueryStages> &ring) {
+    const int lane = threadIdx.x & 31;
+    if (lane < 4) reinterpret_cast<float *>(&shared.scales[ring.stage])[lane] = scale;
+    __syncwarp();
+    if (lane == 0) {
+        shared.work[ring.stage] = work;
+        barrier_arrive(shared_address(&shared.barriers->query_full[ring.stage]));
     }
     ring.advance();
 }
@@ -99,23 +108,49 @@ struct ValueLoader {
     }
 };
 
+// Of lanes 0 to 3, one of Scales.
+__device__ __forceinline__ float read_scale(const qf_prefill_params &p, int kv_head) {
+    static_assert(offsetof(qf_prefill_params, out_scale) ==
+                          offsetof(qf_prefill_params, q_scale) + 3 * sizeof(float *) &&
+                      offsetof(qf_prefill_params, out_scale_stride) == offsetof(qf_prefill_params, q_scale_stride) + 12,
+                  "scales follow one another");
+    const int which = threadIdx.x & 3;
+    const float *scale = (&p.q_scale)[which];
+    return scale != nullptr ? scale[kv_head * (&p.q_scale_stride)[which]] : 1.0f;
+}
+
+// Where lengths are given by the device, nothing is known before the predecessor has ended; else the first work is
+// located meanwhile. A number is drawn when the last copy of a tile of work starts: early enough to hide what follows,
+// and late enough that numbers go to the CTAs in the order in which they become free. The first work starts its first
+// copies before its scales have come.
 template <class C>
 __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C> &shared) {
     Barriers<C> &barriers = *shared.barriers;
     Ring<C::kQueryStages> query;
     Ring<C::kKeyStages> keys;
     ValueLoader<C> values;
+    bool released = p.q_start != nullptr || p.kv_lens != nullptr;
+    if (released) wait_for_predecessor();
     const TileCounts counts(p);
     const int total = counts.total * p.kv_heads;
     int number = blockIdx.x;
     while (number < total) {
         const Work work = locate_work<C>(p, counts, number);
-        int drawn = 0;
-        if ((threadIdx.x & 31) == 0) drawn = static_cast<int>(atomicAdd(p.ticket, 1u));
+        if (!released) wait_for_predecessor();
+        released = true;
         trace<kTraceWork>(p);
-        load_query<C>(p, shared, work, query);
+        const float scale = read_scale(p, work.kv_head);
+        start_query<C>(p, shared, work, query);
         const KeyLoader<C> loader(p, work);
         BoxSource next = loader.source(work.tile_end - 1);
+        int drawn = 0;
+        const auto draw = [&] {
+            if ((threadIdx.x & 31) == 0) drawn = static_cast<int>(atomicAdd(p.ticket, 1u));
+        };
+        if (work.tile_begin == work.tile_end) {
+            publish_work<C>(shared, work, scale, query);
+            draw();
+        }
 #pragma unroll 1
         for (int tile = work.tile_end - 1; tile >= work.tile_begin; --tile) {
             const BoxSource from = next;
@@ -125,17 +160,21 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
                          shared_address(&barriers.keys_full[keys.stage]), tile, from);
             keys.advance();
             jitter();
+            if (tile == work.tile_begin) draw();
             values.start(p, shared, work, loader, tile, from);
             trace<kTraceCopied>(p);
+            if (tile == work.tile_end - 1) publish_work<C>(shared, work, scale, query);
             jitter();
         }
         drawn = __shfl_sync(~0u, drawn, 0);
         if (drawn == total - 1 && (threadIdx.x & 31) == 0) *p.ticket = 0;
         number = static_cast<int>(gridDim.x) + drawn;
     }
+    if (!released) wait_for_predecessor();
     Work none = {};
     none.sequence = -1;
-    load_query<C>(p, shared, none, query);
+    barrier_wait(shared_address(&barriers.query_empty[query.stage]), query.parity ^ 1);
+    publish_work<C>(shared, none, 1.0f, query);
     launch_dependents();
 }
 

@@ -15,8 +15,6 @@
 
 namespace qfuse::prefill {
 
-constexpr float kLog2E = 1.4426950408889634f;
-constexpr float kLn2 = 0.6931471805599453f;
 constexpr float kOffset = 8.0f;
 // The larger one, or NaN if one is NaN: a row that sees a NaN becomes NaN whole.
 __device__ __forceinline__ uint32_t f16x2_max(uint32_t a, uint32_t b) {

@@ -20,6 +20,9 @@
 
 namespace qfuse::prefill {
 
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+
 template <int Dtype, int HeadDim, int Scores>
 struct Config {
     static constexpr qf_prefill_form kForm = {Dtype, HeadDim, Scores};
@@ -82,6 +85,11 @@ struct Work {
     int tile_end;
 };
 
+// Scales of a tile of work, in the order of the parameters; read by the loader while the tile travels.
+struct Scales {
+    float q, k, v, out;
+};
+
 template <class C>
 struct Barriers {
     uint64_t query_full[C::kQueryStages], query_empty[C::kQueryStages];
@@ -96,9 +104,10 @@ template <class C>
 struct Shared {
     uint32_t query, keys, values, transposed, ones;
     Barriers<C> *barriers;
-    Work *work; // by query stage
+    Work *work;     // by query stage
+    Scales *scales; // by query stage
 
-    __device__ __forceinline__ Shared(uint8_t *dynamic, Barriers<C> *the_barriers, Work *the_work) {
+    __device__ __forceinline__ Shared(uint8_t *dynamic, Barriers<C> *the_barriers, Work *the_work, Scales *the_scales) {
         query = (shared_address(dynamic) + 1023) / 1024 * 1024;
         keys = query + C::kQueryStages * C::kQueryBytes;
         values = keys + C::kKeyStages * C::kTileBytes;
@@ -106,6 +115,7 @@ struct Shared {
         ones = transposed + C::kTransposedStages * C::kTileBytes;
         barriers = the_barriers;
         work = the_work;
+        scales = the_scales;
     }
 };
 

@@ -57,7 +57,7 @@ __device__ __forceinline__ uint32_t target_of(uint32_t base, int group, int colu
 
 // Keeps the bytes of a word (keys 2t, 2t + 1, 2t + 8, 2t + 9 of a group) whose key lies below `keys`.
 __device__ __forceinline__ uint32_t keep_keys(uint32_t word, int keys) {
-    const int t2 = 2 * (threadIdx.x & 3);
+    const int t2 = 2 * (thread_here() & 3);
     uint32_t mask = 0;
     if (t2 < keys) mask |= 0xFFu;
     if (t2 + 1 < keys) mask |= 0xFF00u;
@@ -98,7 +98,7 @@ __device__ __forceinline__ void transpose_tile(uint32_t from, uint32_t to, int w
 #pragma unroll 1 // unrolled, its addresses would be kept in registers that there are not
     for (int own = 0; own < kOwn; ++own) {
         const int column = own * C::kTransposers + warp;
-#pragma unroll(kOwn > 1 ? 1 : kGroups / 2)
+#pragma unroll(kOwn > 1 || Tail ? 1 : kGroups / 2)
         for (int group = 0; group < kGroups; group += 2) {
             transpose_pair<C, Tail>(from, to, keys, {group, group + 1}, {column, column}, true);
         }
