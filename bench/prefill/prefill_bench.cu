@@ -8,7 +8,8 @@
 //   values:   cell (substring of a cell's name), ctas (0 = one a multiprocessor), section (KV heads handed out
 //             together, 0 = the host's choice), warm (milliseconds of load before a row is timed), launches (of a
 //             graph; 0 = some milliseconds; 1 = none overlaps its predecessor, as where a model's graph is replayed),
-//             trace (a file for the stamps of kernels/cuda/prefill/trace.cuh, of a cell's last launches)
+//             rows (of a tile of work, 0 = the host's choice), trace (a file for the stamps of
+//             kernels/cuda/prefill/trace.cuh, of a cell's last launches)
 //
 // Method: random normal q, k and v, the same buffers in every launch; a graph of launches of some milliseconds,
 // replayed until the card is warm, then nine timed replays, median. FLOP = 4 * q tokens * keys * head dim * query
@@ -36,7 +37,7 @@ namespace {
 
 struct Options {
     std::string cell;
-    int ctas = 0, section = 0, warm = 40, launches = 0;
+    int ctas = 0, section = 0, warm = 40, launches = 0, rows = 0;
     std::string trace;
     std::vector<std::string> sections;
 } g_options;
@@ -151,6 +152,7 @@ void run_cell(const Cell &cell, const Variant &variant) {
     problem.softmax_scale = 1.0f / std::sqrt(static_cast<float>(cell.head_dim));
     problem.causal = variant.causal, problem.window_left = problem.window_right = -1;
     if (qf_prefill_refusal(&problem) != nullptr) return;
+    problem.tile_rows = g_options.rows > 0 ? g_options.rows : qf_prefill_choose_rows(&problem, g_multiprocessors);
     qf_prefill_choice choice = qf_prefill_choose(&problem, g_options.ctas > 0 ? g_options.ctas : g_multiprocessors);
     const size_t q_count = static_cast<size_t>(shape.tokens) * cell.q_heads * cell.head_dim;
     const size_t k_count = static_cast<size_t>(shape.blocks) * shape.block * cell.kv_heads * cell.head_dim;
@@ -278,6 +280,8 @@ void parse(int argc, char **argv) {
             g_options.section = std::atoi(value.c_str());
         else if (name == "launches")
             g_options.launches = std::atoi(value.c_str());
+        else if (name == "rows")
+            g_options.rows = std::atoi(value.c_str());
         else if (name == "trace")
             g_options.trace = value;
         else if (name == "warm")

@@ -159,6 +159,7 @@ qf_status qf_cuda_prefill(qf_cuda_recorder *recorder, const qf_kernel_step *step
     memset(&params, 0, sizeof params);
     if (!make_problem(step, at, &problem) || !takes(at, &problem, &extras, step))
         return qf_cuda_attend(recorder, step, at, least_rows);
+    problem.tile_rows = qf_prefill_choose_rows(&problem, (int)recorder->processor_count);
     qf_prefill_fill(&problem, &params);
     if (!fill_scales(at, &extras, &params)) return qf_cuda_attend(recorder, step, at, least_rows);
     fill_params(step, at, &extras, least_rows, &params);

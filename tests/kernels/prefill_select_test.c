@@ -207,8 +207,71 @@ static void fault_46_strides_of_single_elements_are_replaced(void **state) {
     for (int i = 0; i < 3; i++) assert_int_equal(map.strides[i], 128);
 }
 
+/* Small launches: what decides is the longest tile, or a last wave of few tiles; large ones keep all rows. */
+static void test_small_launches_take_tiles_of_fewer_rows(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    p.batch = 1, p.q_tokens = p.kv_tokens = 1024, p.causal = 0; /* 176 full tiles: two waves, the second a third full */
+    assert_int_equal(qf_prefill_choose_rows(&p, MULTIPROCESSORS), 128);
+    p.causal = 1;
+    assert_int_equal(qf_prefill_choose_rows(&p, MULTIPROCESSORS), 192);
+    p.q_tokens = p.kv_tokens = 256;
+    assert_int_equal(qf_prefill_choose_rows(&p, MULTIPROCESSORS), 64);
+    p.group = 64; /* a tile holds a token at least */
+    assert_int_equal(qf_prefill_choose_rows(&p, MULTIPROCESSORS) % 64, 0);
+    p = usual(), p.packed = 1; /* nothing is known of the sequences */
+    assert_int_equal(qf_prefill_choose_rows(&p, MULTIPROCESSORS), 192);
+    p = usual(), p.batch = 1 << 14;
+    assert_int_equal(qf_prefill_choose_rows(&p, MULTIPROCESSORS), 192);
+    p = usual(), p.head_dim = 256;
+    assert_true(qf_prefill_choose_rows(&p, MULTIPROCESSORS) <= 128);
+    p = usual(), p.q_tokens = 1;
+    assert_int_equal(qf_prefill_choose_rows(&p, 0), 192); /* a device that is not known */
+}
+
+/* Fewer rows shrink the box of the queries and the tokens of a tile alike, and raise the number of tiles. */
+static void test_rows_of_a_tile_reach_the_box_and_the_parameters(void **state) {
+    (void)state;
+    for (int group = 1; group <= 64; group++) {
+        for (int rows = 0; rows <= 192; rows += 64) {
+            qf_prefill_problem p = usual();
+            qf_prefill_tensor q = {NULL, 128 * 256, 128, 0};
+            qf_prefill_map map;
+            qf_prefill_params params;
+            p.group = group, p.tile_rows = rows;
+            qf_prefill_describe_query(&p, &q, &map);
+            qf_prefill_fill(&p, &params);
+            assert_int_equal(params.tile_tokens, (rows ? rows : 192) / group);
+            assert_int_equal(map.box[3], params.tile_tokens);
+            assert_true(qf_prefill_most_tiles(&p) * params.tile_tokens >= 1000.0 * 2 * 8);
+        }
+    }
+}
+
+/* What a tile sees, at the edges of tiles of 128 keys. */
+static void test_key_tiles_of_a_tile(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    p.q_tokens = p.kv_tokens = 1024;
+    assert_int_equal(qf_prefill_key_tiles(&p, 0, 47), 1);
+    assert_int_equal(qf_prefill_key_tiles(&p, 96, 127), 1);
+    assert_int_equal(qf_prefill_key_tiles(&p, 96, 128), 2);
+    assert_int_equal(qf_prefill_key_tiles(&p, 1008, 1023), 8);
+    p.kv_tokens = 2048; /* token 0 stands at key 1024 */
+    assert_int_equal(qf_prefill_key_tiles(&p, 0, 47), 9);
+    p.window_left = 100;
+    assert_int_equal(qf_prefill_key_tiles(&p, 128, 175), 2);
+    p.causal = 0, p.window_left = -1;
+    assert_int_equal(qf_prefill_key_tiles(&p, 0, 47), 16);
+    p.kv_tokens = 0;
+    assert_int_equal(qf_prefill_key_tiles(&p, 0, 47), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_launches_take_tiles_of_fewer_rows),
+        cmocka_unit_test(test_rows_of_a_tile_reach_the_box_and_the_parameters),
+        cmocka_unit_test(test_key_tiles_of_a_tile),
         cmocka_unit_test(test_what_is_refused_says_why),
         cmocka_unit_test(test_a_soft_cap_takes_scores_in_f32),
         cmocka_unit_test(test_launches_fit_the_device),

@@ -36,6 +36,7 @@ typedef struct qf_prefill_problem {
     int kv_tokens;  // most keys of a sequence: extent of k and v, or block table width * page size
     int page_size;  // 0: k and v are not paged
     int64_t pages;  // of the caches
+    int tile_rows;  // most query rows of a tile of work, a multiple of 64; 0: what the variant takes at once
     int f32_scores; // 1: scores accumulate in f32 (a soft cap, or scores above some hundred octaves)
     float softmax_scale;
     float softcap;
@@ -82,9 +83,15 @@ static inline int qf_prefill_has_variant(qf_prefill_form form) {
     return 0;
 }
 
+// Tokens whose rows a tile of work holds.
+static inline int qf_prefill_tile_tokens(const qf_prefill_problem *problem) {
+    const int rows = qf_prefill_tile_rows(qf_prefill_form_of(problem));
+    return (problem->tile_rows > 0 && problem->tile_rows < rows ? problem->tile_rows : rows) / problem->group;
+}
+
 // Tiles of work of a launch, at most. A double, which no sizes overflow.
 static inline double qf_prefill_most_tiles(const qf_prefill_problem *problem) {
-    const int tile_tokens = qf_prefill_tile_rows(qf_prefill_form_of(problem)) / problem->group;
+    const int tile_tokens = qf_prefill_tile_tokens(problem);
     const int64_t tiles = ((int64_t)problem->q_tokens + tile_tokens - 1) / tile_tokens;
     return (double)(problem->packed ? tiles + problem->batch + 2 : tiles * problem->batch) * problem->kv_heads;
 }
@@ -120,6 +127,54 @@ static inline const char *qf_prefill_refusal(const qf_prefill_problem *problem) 
     if (!(problem->softmax_scale > 0.0f)) return "the softmax scale must be positive";
     if (problem->softcap < 0.0f) return "the soft cap must not be negative";
     return NULL;
+}
+
+// Key tiles that the rows of tokens first .. last see, all lengths taken as the longest and the last token as aligned
+// with the last key.
+static inline int64_t qf_prefill_key_tiles(const qf_prefill_problem *problem, int64_t first, int64_t last) {
+    const int keys = qf_prefill_tile_keys(qf_prefill_form_of(problem));
+    const int64_t offset = problem->kv_tokens - problem->q_tokens;
+    const int64_t right = problem->causal ? 0 : problem->window_right;
+    int64_t begin = problem->window_left >= 0 ? first + offset - problem->window_left : 0;
+    int64_t end = right >= 0 ? last + offset + right + 1 : problem->kv_tokens;
+    if (begin < 0) begin = 0;
+    if (end > problem->kv_tokens) end = problem->kv_tokens;
+    return begin < end ? (end + keys - 1) / keys - begin / keys : 0;
+}
+
+// A lower bound of what a launch takes with tiles of so many rows, in hundreds of clocks: the mean over the
+// multiprocessors, and the work that meets on one of them when tiles, the longest first, outnumber them k times.
+// Measured: a tile of keys takes about 14, 20, 26 for 64, 128, 192 rows, and a tile of work 80 besides.
+static inline double qf_prefill_estimate(const qf_prefill_problem *problem, int rows, int multiprocessors) {
+    const int tile_tokens = rows / problem->group;
+    const int64_t tiles = ((int64_t)problem->q_tokens + tile_tokens - 1) / tile_tokens;
+    const int64_t heads = (int64_t)problem->batch * problem->kv_heads;
+    const double tile_cost = (8 + 6 * (rows / 64)) * qf_prefill_element_bytes(problem->dtype);
+    double sum = 0, most = 0;
+    for (int64_t i = 0; i < tiles; i++) { // tiles that have i others of the same head before them
+        const int64_t first = (tiles - 1 - i) * tile_tokens;
+        const int64_t last = (first + tile_tokens < problem->q_tokens ? first + tile_tokens : problem->q_tokens) - 1;
+        const double cost = 80 + tile_cost * (double)qf_prefill_key_tiles(problem, first, last);
+        // The last of these tiles is number heads * (i + 1) - 1: so many must share a multiprocessor with it.
+        const int64_t sharing = (heads * (i + 1) - 1) / multiprocessors + 1;
+        if (cost * (double)sharing > most) most = cost * (double)sharing;
+        sum += cost * (double)heads;
+    }
+    return sum / multiprocessors > most ? sum / multiprocessors : most;
+}
+
+// Rows of a tile of work for tile_rows: fewer than a variant could take where a launch is so small that its longest
+// tiles, or a last wave of few tiles, decide how long it takes.
+static inline int qf_prefill_choose_rows(const qf_prefill_problem *problem, int multiprocessors) {
+    const int full = qf_prefill_tile_rows(qf_prefill_form_of(problem));
+    int best = full;
+    if (multiprocessors < 1 || problem->packed || qf_prefill_most_tiles(problem) > 8.0 * multiprocessors) return full;
+    double least = qf_prefill_estimate(problem, full, multiprocessors);
+    for (int rows = full - 64; rows >= 64 && rows >= problem->group; rows -= 64) {
+        const double found = qf_prefill_estimate(problem, rows, multiprocessors);
+        if (found < 0.95 * least) least = found, best = rows;
+    }
+    return best;
 }
 
 // `multiprocessors` of the device. Needs a problem that is not refused.
@@ -161,7 +216,7 @@ static inline void qf_prefill_describe_query(const qf_prefill_problem *problem, 
     out->box[0] = (uint32_t)qf_prefill_panel_bytes(form);
     out->box[1] = (uint32_t)problem->group;
     out->box[2] = 1;
-    out->box[3] = (uint32_t)(qf_prefill_tile_rows(form) / problem->group);
+    out->box[3] = (uint32_t)qf_prefill_tile_tokens(problem);
     out->box[4] = 1;
     out->swizzle_bytes = out->box[0];
     out->promotion_bytes = 128;
@@ -192,7 +247,7 @@ static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, c
 // Fills what follows from the problem. The caller still sets the maps, all pointers and their strides, bottom_right,
 // empty_is_nan, out_mode and via.
 static inline void qf_prefill_fill(const qf_prefill_problem *problem, qf_prefill_params *p) {
-    const int tile_tokens = qf_prefill_tile_rows(qf_prefill_form_of(problem)) / problem->group;
+    const int tile_tokens = qf_prefill_tile_tokens(problem);
     memset(p, 0, sizeof *p);
     p->softmax_scale = problem->softmax_scale;
     p->softcap = problem->softcap;

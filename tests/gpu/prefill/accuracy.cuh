@@ -201,6 +201,16 @@ inline void test_attributes() {
             test(c);
         }
     }
+    // Tiles of fewer rows than a launch could take at once: warpgroups without rows pass over all.
+    for (int rows : {64, 128}) {
+        for (int group : {1, 4, 5, 16, 64}) {
+            Case c;
+            c.tile_rows = rows, c.group = group, c.queries = {130, 130}, c.lengths = {700, 130}, c.row_step = 3;
+            c.lse = true, c.page_size = group == 5 ? 16 : 0;
+            c.name = "tiles of " + std::to_string(rows) + " rows group " + std::to_string(group);
+            test(c);
+        }
+    }
     for (int nan : {0, 1}) {
         for (int sinks : {0, 1}) {
             Case c;

@@ -42,6 +42,7 @@ struct Case {
     int tail_exponent = 0;
     int row_step = 1;          // the reference looks at every row_step-th token of a sequence, and the last
     int ctas = 0;              // 0 = one a multiprocessor
+    int tile_rows = 0;         // 0 = the host's choice
     double tolerance = 0.0;    // relative RMSE; 0 = by types
     double least_codes = 75.0; // per cent of FP8 codes that equal the emulation's; 16-bit inputs: 98
     uint64_t seed = 1;
@@ -227,6 +228,7 @@ inline Setup::Setup(const Case &the_case, uint8_t poison) : c(the_case), lengths
         std::printf("FATAL %s refused: %s\n", c.name.c_str(), refusal);
         std::_Exit(3);
     }
+    problem.tile_rows = c.tile_rows > 0 ? c.tile_rows : qf_prefill_choose_rows(&problem, g_ctas);
     choice = qf_prefill_choose(&problem, c.ctas > 0 ? c.ctas : g_ctas);
     draw_inputs(poison);
     make_scales();
