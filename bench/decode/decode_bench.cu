@@ -118,17 +118,20 @@ T *device_copy(const std::vector<T> &host) {
 }
 
 #ifdef QF_DECODE_STAMPS
-// SM clocks that the first warps of some CTAs spent in each stage of the last launch (see Stamp in kernel.cuh).
+// SM clocks from a launch's start to the end of each of its stages (see Stamp in merge.cuh), of the first warps of some
+// CTAs of the last launch; -1 where a warp took another way.
 void print_stamps(const long long *device, size_t words, int warps) {
-    static const char *const stages[] = {"set-up", "plan", "wait",  "issue",  "query",
-                                         "data",   "tile", "store", "finish", "hand-over"};
+    static const char *const names[QF_DECODE_STAMP_COUNT] = {
+        "entry", "ready", "started", "planned", "released", "copied",  "verified", "issued",
+        "query", "data",  "tiles",   "stored",  "merged",   "arrived", "finished", "left"};
     std::vector<long long> stamps(words);
     CHECK(cudaMemcpy(stamps.data(), device, words * 8, cudaMemcpyDeviceToHost));
-    for (size_t cta = 0; cta * warps * 11 < words; cta += 16) {
-        const long long *s = &stamps[cta * warps * 11];
-        if (s[10] == 0) continue; // had no work
+    constexpr size_t kCount = QF_DECODE_STAMP_COUNT;
+    for (size_t cta = 0; cta * warps * kCount < words; cta += 16) {
+        const long long *s = &stamps[cta * warps * kCount];
+        if (s[kCount - 1] == 0) continue; // had no work
         std::printf("  CTA %zu:", cta);
-        for (int i = 0; i < 10; ++i) std::printf(" %s %lld", stages[i], s[i + 1] - s[i]);
+        for (size_t i = 1; i < kCount; ++i) std::printf(" %s %lld", names[i], s[i] > 0 ? s[i] - s[0] : -1);
         std::printf("\n");
     }
 }
@@ -210,7 +213,7 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
     if (g_options.tiles > 0) p.tiles_a_cta_shift = g_options.tiles;
 
 #ifdef QF_DECODE_STAMPS
-    const size_t stamp_words = static_cast<size_t>(choice.ctas) * choice.threads / 32 * 11;
+    const size_t stamp_words = static_cast<size_t>(choice.ctas) * choice.threads / 32 * QF_DECODE_STAMP_COUNT;
     long long *d_stamps = device_copy(std::vector<long long>(stamp_words, 0));
     p.lse = reinterpret_cast<float *>(d_stamps);
 #endif

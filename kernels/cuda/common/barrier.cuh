@@ -44,6 +44,18 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
                  : "memory");
 }
 
+// True in one lane of the warp, whose lanes call together.
+__device__ __forceinline__ bool elect_lane() {
+    uint32_t elected;
+    asm volatile("{\n"
+                 ".reg .pred elected;\n"
+                 "elect.sync _|elected, 0xFFFFFFFF;\n"
+                 "selp.u32 %0, 1, 0, elected;\n"
+                 "}\n"
+                 : "=r"(elected));
+    return elected != 0;
+}
+
 // Orders this thread's accesses of shared memory before those of the asynchronous proxy that a barrier puts after them.
 __device__ __forceinline__ void async_proxy_fence() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

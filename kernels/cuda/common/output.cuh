@@ -33,6 +33,28 @@ __device__ __forceinline__ float apply_out_scale(float x, float scale, float rec
     return mode == kScaleMulReciprocal ? x * reciprocal : divide(x, scale, reciprocal);
 }
 
+// The same of four values, with one branch for all.
+__device__ __forceinline__ void round_via(float (&x)[4], int via) {
+    if (via == kTypeBf16) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = round_via(x[i], kTypeBf16);
+    } else if (via == kTypeF16) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = round_via(x[i], kTypeF16);
+    }
+}
+
+__device__ __forceinline__ void apply_out_scale(float (&x)[4], float scale, float reciprocal, int mode) {
+    if (mode == kScaleDiv) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] = divide(x[i], scale, reciprocal);
+    } else {
+        const float factor = mode == kScaleMul ? scale : reciprocal;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) x[i] *= factor;
+    }
+}
+
 // Four f32 to four bytes of an FP8 type.
 __device__ __forceinline__ uint32_t f32x4_to_fp8x4(const float (&v)[4], int type) {
     const bool e4m3 = type == kTypeE4m3;

@@ -32,39 +32,16 @@ constexpr float kSlack = 8.0f;
 
 // Tiles that a warp fetches into L2 while the launch waits for its predecessor.
 #ifndef QF_DECODE_AHEAD
-#define QF_DECODE_AHEAD 4
+#define QF_DECODE_AHEAD 2
 #endif
 constexpr int kAhead = QF_DECODE_AHEAD;
+// With fewer, none: what is then fetched is soon copied, and where no predecessor runs the two disturb each other.
+constexpr int kLeastForAhead = 5;
 
 // Bench only: stages that are left out, to see what they cost. 1 the arithmetic of tiles, 2 all merges and the output,
 // 4 the merge between CTAs.
 #ifndef QF_DECODE_OMIT
 #define QF_DECODE_OMIT 0
-#endif
-
-// With QF_DECODE_STAMPS defined (bench only) every warp notes the SM clock at the ends of its stages and writes the
-// notes over `lse`: kStampCount 64-bit words a warp. Undefined, no code.
-enum Stamp {
-    kEntry,
-    kReady,
-    kPlanned,
-    kReleased,
-    kIssued,
-    kQuery,
-    kData,
-    kTiles,
-    kStored,
-    kFinished,
-    kLeft,
-    kStampCount
-};
-#ifdef QF_DECODE_STAMPS
-#define QF_DECODE_STAMP(which)                                                                                         \
-    do {                                                                                                               \
-        if ((threadIdx.x & 31) == 0) stamps[threadIdx.x >> 5][which] = clock64();                                      \
-    } while (0)
-#else
-#define QF_DECODE_STAMP(which) static_cast<void>(0)
 #endif
 
 // With QF_DECODE_JITTER defined (tests only) a warp sleeps here for a random time of up to two microseconds.
@@ -162,9 +139,9 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
 // What a warp carries through a segment: query fragments, output, sums, references.
 template <class C>
 struct State {
-    uint32_t q[C::kRowTiles][C::kSteps][2];
-    float o[C::kRowTiles][C::kSteps][4]; // [.][i]: elements 2i, 2i+1 (c0/c1, c2/c3) of rows 2t, 2t+1
-    float sum[C::kRowTiles][4];          // c0, c1: rows 2t, 2t+1
+    uint32_t q[C::kRowTiles][2 * C::kSteps]; // words 2j and 2j + 1 belong to step j
+    float o[C::kRowTiles][C::kSteps][4];     // [.][i]: elements 2i, 2i+1 (c0/c1, c2/c3) of rows 2t, 2t+1
+    float sum[C::kRowTiles][4];              // c0, c1: rows 2t, 2t+1
     float multiplier[C::kRowTiles][2];
     float reference[C::kRowTiles][2];
 };
@@ -239,27 +216,38 @@ __device__ __forceinline__ float load_scale(const float *place) {
     return place != nullptr ? *place : 1.0f;
 }
 
-// Starts all loads of a unit's query, as it lies in memory: four elements are two words of 16-bit elements, or one of
-// bytes. Nothing here waits for a load.
+// Starts all loads of a unit's query. Nothing here waits for a load, so the words stay in the order in which they were
+// loaded: of 16-bit elements, those of step j are words 2j and 2j + 1; of bytes, step j is word j.
 template <class C>
 __device__ __forceinline__ void load_query(const qf_decode_params &p, const QueryPlaces<C> &places,
-                                           uint32_t (&q)[C::kRowTiles][C::kSteps][2], LoadedScales<C> &scales) {
+                                           uint32_t (&q)[C::kRowTiles][2 * C::kSteps], LoadedScales<C> &scales) {
     scales.k = load_scale(places.k_scale);
     scales.out = {load_scale(places.v_scale), load_scale(places.out_scale)};
+    constexpr int kChunkSteps = C::kChunkElements / 4; // steps whose elements lie together
+    const bool bytes = p.q_dtype == QF_DECODE_E4M3;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
         scales.q[tile] = load_scale(places.scale[tile]);
-        const uint8_t *source = places.q[tile];
 #pragma unroll
-        for (int j = 0; j < C::kSteps; ++j) {
-            q[tile][j][0] = q[tile][j][1] = 0;
-            if (source == nullptr) continue;
-            const int element = step_element<C>(j, 0);
-            if (p.q_dtype == QF_DECODE_E4M3) {
-                q[tile][j][0] = *reinterpret_cast<const uint32_t *>(source + element);
-            } else {
-                const uint2 words = *reinterpret_cast<const uint2 *>(source + 2 * element);
-                q[tile][j][0] = words.x, q[tile][j][1] = words.y;
+        for (int i = 0; i < 2 * C::kSteps; ++i) q[tile][i] = 0;
+        const uint8_t *const source = places.q[tile];
+        if (source == nullptr) continue;
+#pragma unroll
+        for (int i = 0; i < C::kSteps / 2; ++i) { // sixteen bytes each
+            const int step = 2 * i, half = step % kChunkSteps / 2;
+            const uint8_t *place = source + 2 * step_element<C>(step - 2 * half, 0) + 16 * half;
+            if (kChunkSteps == 4 && i < C::kSteps / 4 && bytes) place = source + step_element<C>(4 * i, 0);
+            if (bytes && (kChunkSteps != 4 || i >= C::kSteps / 4)) continue;
+            const uint4 words = *reinterpret_cast<const uint4 *>(place);
+            q[tile][4 * i] = words.x, q[tile][4 * i + 1] = words.y;
+            q[tile][4 * i + 2] = words.z, q[tile][4 * i + 3] = words.w;
+        }
+        if constexpr (kChunkSteps != 4) {
+            if (!bytes) continue;
+#pragma unroll
+            for (int j = 0; j < C::kSteps; j += 2) {
+                const uint2 words = *reinterpret_cast<const uint2 *>(source + step_element<C>(j, 0));
+                q[tile][j] = words.x, q[tile][j + 1] = words.y;
             }
         }
     }
@@ -279,14 +267,11 @@ __device__ __forceinline__ uint2 widen_query(uint32_t word) {
 // Converts one row's bf16 fragments to f16 after multiplication by the power of two that brings its largest magnitude
 // to [2^7, 2^8); returns the inverse. Lanes of one row (same g) take part together.
 template <class C>
-__device__ __forceinline__ float bf16_query_to_f16(uint32_t (&q)[C::kSteps][2]) {
+__device__ __forceinline__ float bf16_query_to_f16(uint32_t (&q)[2 * C::kSteps]) {
     float largest = 0.0f;
 #pragma unroll
-    for (int j = 0; j < C::kSteps; ++j) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            largest = fmaxf(largest, fmaxf(fabsf(bf16_low_to_f32(q[j][i])), fabsf(bf16_high_to_f32(q[j][i]))));
-        }
+    for (int i = 0; i < 2 * C::kSteps; ++i) {
+        largest = fmaxf(largest, fmaxf(fabsf(bf16_low_to_f32(q[i])), fabsf(bf16_high_to_f32(q[i]))));
     }
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
@@ -296,11 +281,8 @@ __device__ __forceinline__ float bf16_query_to_f16(uint32_t (&q)[C::kSteps][2]) 
     const float factor = __uint_as_float(static_cast<uint32_t>(127 + 7 - exponent) << 23);
     const float inverse = __uint_as_float(static_cast<uint32_t>(127 - 7 + exponent) << 23);
 #pragma unroll
-    for (int j = 0; j < C::kSteps; ++j) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            q[j][i] = f32_to_f16x2(bf16_low_to_f32(q[j][i]) * factor, bf16_high_to_f32(q[j][i]) * factor);
-        }
+    for (int i = 0; i < 2 * C::kSteps; ++i) {
+        q[i] = f32_to_f16x2(bf16_low_to_f32(q[i]) * factor, bf16_high_to_f32(q[i]) * factor);
     }
     return inverse;
 }
@@ -310,15 +292,16 @@ template <class C>
 __device__ __forceinline__ void begin_segment(const qf_decode_params &p, const LoadedScales<C> &scales,
                                               State<C> &state) {
     const int t = threadIdx.x & 3;
-    const float cap = p.softcap > 0.0f ? 2.0f / p.softcap : 1.0f;
+    const float cap = p.softcap > 0.0f ? __fdividef(2.0f, p.softcap) : 1.0f;
     const float common = p.softmax_scale * kLog2E * scales.k * cap;
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
+        if (p.q_dtype == QF_DECODE_E4M3) {
 #pragma unroll
-        for (int j = 0; j < C::kSteps; ++j) {
-            if (p.q_dtype != QF_DECODE_E4M3) continue;
-            const uint2 words = widen_query<C>(state.q[tile][j][0]);
-            state.q[tile][j][0] = words.x, state.q[tile][j][1] = words.y;
+            for (int j = C::kSteps - 1; j >= 0; --j) {
+                const uint2 words = widen_query<C>(state.q[tile][j]);
+                state.q[tile][2 * j] = words.x, state.q[tile][2 * j + 1] = words.y;
+            }
         }
         float scale = common * scales.q[tile];
         if (!C::kBf16 && p.q_dtype == QF_DECODE_BF16) scale *= bf16_query_to_f16<C>(state.q[tile]);
@@ -337,11 +320,29 @@ __device__ __forceinline__ void begin_segment(const qf_decode_params &p, const L
     }
 }
 
+// Where a lane reads in a ring stage, whose address is a multiple of 1024: its first K chunk and its first V words. The
+// others are at fixed distances, partly by an exclusive or.
+struct LanePlaces {
+    uint32_t k, v;
+
+    template <class C>
+    __device__ __forceinline__ static LanePlaces make() {
+        const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+        LanePlaces places;
+        places.k = chunk_offset<C>(token_of_row<C>(g), t);
+        places.v = C::kTileBytes + (C::kPanelBytes == 128 ? chunk_offset<C>(token_of_row<C>(2 * t), token_of_row<C>(g))
+                                                          : chunk_offset<C>(2 * t, g >> 1) + 8 * (g & 1));
+        // Kept in registers: computed anew for every tile they would cost ten instructions.
+        asm volatile("" : "+r"(places.k), "+r"(places.v));
+        return places;
+    }
+};
+
 // S^T of one tile from the K half of a ring stage.
 template <class C>
-__device__ __forceinline__ void scores(const State<C> &state, uint32_t stage, float (&s)[C::kRowTiles][4]) {
-    const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-    const uint32_t lane_offset = chunk_offset<C>(token_of_row<C>(g), t);
+__device__ __forceinline__ void scores(const State<C> &state, uint32_t stage, const LanePlaces &places,
+                                       float (&s)[C::kRowTiles][4]) {
+    const uint32_t first = stage + places.k;
     float odd[C::kRowTiles][4]; // two chains, so that the matrix unit's latency overlaps
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
@@ -352,7 +353,7 @@ __device__ __forceinline__ void scores(const State<C> &state, uint32_t stage, fl
     for (int panel = 0; panel < C::kPanels; ++panel) {
 #pragma unroll
         for (int chunk = 0; chunk < C::kPanelChunks; ++chunk) {
-            const uint32_t address = stage + panel * C::kPanelTileBytes + (lane_offset ^ (chunk << 6));
+            const uint32_t address = (first ^ (chunk << 6)) + panel * C::kPanelTileBytes;
             const uint4 low = load_shared_16(address), high = load_shared_16(address + 8 * C::kPanelBytes);
             const uint32_t a[4] = {low.x, low.y, low.z, low.w}, b[4] = {high.x, high.y, high.z, high.w};
             constexpr int kChunkSteps = C::kChunkElements / 4;
@@ -368,8 +369,8 @@ __device__ __forceinline__ void scores(const State<C> &state, uint32_t stage, fl
                 }
 #pragma unroll
                 for (int tile = 0; tile < C::kRowTiles; ++tile) {
-                    mma_16x8x16<C::kBf16>(j & 1 ? odd[tile] : s[tile], a0, a1, a2, a3, state.q[tile][j][0],
-                                          state.q[tile][j][1]);
+                    mma_16x8x16<C::kBf16>(j & 1 ? odd[tile] : s[tile], a0, a1, a2, a3, state.q[tile][2 * j],
+                                          state.q[tile][2 * j + 1]);
                 }
             }
         }
@@ -395,7 +396,7 @@ __device__ __forceinline__ void exponentials(const qf_decode_params &p, const Se
 #pragma unroll
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) s[tile][i] *= state.multiplier[tile][i & 1];
+        for (int i = 0; i < 4; ++i) s[tile][i] = __fmul_rn(s[tile][i], state.multiplier[tile][i & 1]);
     }
     if (p.softcap > 0.0f) {
 #pragma unroll
@@ -420,7 +421,7 @@ __device__ __forceinline__ void exponentials(const qf_decode_params &p, const Se
     for (int tile = 0; tile < C::kRowTiles; ++tile) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            x[tile][i] = s[tile][i] + (kOffset - state.reference[tile][i & 1]);
+            x[tile][i] = __fadd_rn(s[tile][i], kOffset - state.reference[tile][i & 1]);
             largest_x = fmaxf(largest_x, x[tile][i]);
         }
     }
@@ -441,8 +442,8 @@ __device__ __forceinline__ void exponentials(const qf_decode_params &p, const Se
                 for (int j = 0; j < C::kSteps; ++j) {
                     state.o[tile][j][i] *= factor, state.o[tile][j][i + 2] *= factor;
                 }
-                x[tile][i] = s[tile][i] + (kOffset - reference);
-                x[tile][i + 2] = s[tile][i + 2] + (kOffset - reference);
+                x[tile][i] = __fadd_rn(s[tile][i], kOffset - reference);
+                x[tile][i + 2] = __fadd_rn(s[tile][i + 2], kOffset - reference);
             }
         }
     }
@@ -463,15 +464,16 @@ struct Values {
     }
 
     // From the V half of a ring stage.
-    __device__ __forceinline__ void load(uint32_t stage) {
-        const int g = (threadIdx.x & 31) >> 2;
+    __device__ __forceinline__ void load(uint32_t stage, const LanePlaces &places) {
+        const uint32_t first = stage + places.v;
 #pragma unroll
         for (int r = 0; r < 4; ++r) {
-            const uint32_t offset = C::kPanelBytes == 128 ? chunk_offset<C>(token(r), token_of_row<C>(g))
-                                                          : chunk_offset<C>(token(r), g >> 1) + 8 * (g & 1);
+            // Rows 2t + 1 are four tokens after rows 2t (one, with 64-byte rows), the others eight after these.
+            constexpr uint32_t kFlip = C::kPanelBytes == 128 ? 64 : 0, kStep = C::kPanelBytes == 128 ? 4 * 128 : 64;
+            const uint32_t row = (first ^ (r & 1) * kFlip) + (r & 1) * kStep + (r >> 1) * 8 * C::kPanelBytes;
 #pragma unroll
             for (int panel = 0; panel < C::kPanels; ++panel) {
-                const uint32_t address = stage + C::kTileBytes + panel * C::kPanelTileBytes + offset;
+                const uint32_t address = row + panel * C::kPanelTileBytes;
                 uint32_t(&v)[C::kOwnWords] = words[panel][r];
                 if constexpr (C::kOwnWords == 4) {
                     const uint4 loaded = load_shared_16(address);
@@ -542,20 +544,23 @@ __device__ __forceinline__ void accumulate(State<C> &state, const Values<C> &val
     }
 }
 
-template <class C>
+// Adds one tile. `release` is called once the ring stage has been read, which is before most of the work.
+template <class C, class Release>
 __device__ __forceinline__ void process_tile(const qf_decode_params &p, const Segment &segment,
-                                             const Visibility &visibility, int first_key, uint32_t stage,
-                                             State<C> &state) {
+                                             const Visibility &visibility, int first_key, const LanePlaces &places,
+                                             uint32_t stage, State<C> &state, Release release) {
     const bool masked = first_key < visibility.full_begin || first_key + QF_DECODE_TILE > visibility.full_end;
-    int keys = QF_DECODE_TILE;
-    if (masked) keys = segment.sequence.length - first_key;
-    if (keys <= 0) return; // the one tile of a sequence without keys
+    const bool empty = first_key >= segment.sequence.length; // nothing was copied then
     float s[C::kRowTiles][4];
     Values<C> values;
-    scores<C>(state, stage, s);
-    values.load(stage); // arrives during the exponentials
+    if (!empty) {
+        scores<C>(state, stage, places, s);
+        values.load(stage, places);
+    }
+    release();
+    if (empty) return;
     exponentials<C>(p, segment, masked, first_key, state, s);
-    if (masked) values.clear_from(keys);
+    if (masked) values.clear_from(segment.sequence.length - first_key);
     accumulate<C>(state, values, s);
 }
 
@@ -590,40 +595,40 @@ __device__ __forceinline__ void store_state(const State<C> &state, const SharedL
     }
 }
 
-// Starts the copy of the warp's tile number n; the lane that decoded the tile issues it.
+// Starts the copy of the warp's tile number n. Whole warp: the lane that decoded the tile tells the others, so that its
+// place is uniform and one lane can issue without a loop over lanes.
 template <class C>
 __device__ __forceinline__ void start_copy(const qf_decode_params &p, const TileQueue<C> &queue, int n, uint32_t stage,
                                            uint32_t barrier) {
-    if ((threadIdx.x & 31) != (n & 31)) return;
-    const uint64_t policy = p.row_blocks > 1 ? kEvictNormal : kEvictFirst;
     const TileSource source = queue.source(n);
+    if (!elect_lane()) return;
     if (source.page < 0) {
         barrier_arrive(barrier); // a tile without keys
         return;
     }
+    const uint64_t policy = p.row_blocks > 1 ? kEvictNormal : kEvictFirst;
     barrier_arrive_expect(barrier, C::kStageBytes);
 #pragma unroll
     for (int panel = 0; panel < C::kPanels; ++panel) {
-        tensor_copy_4d(stage + panel * C::kPanelTileBytes, &p.k_map, panel * C::kPanelBytes, source.slot,
-                       source.kv_head, source.page, barrier, policy);
+        tensor_copy_4d(stage + panel * C::kPanelTileBytes, &p.k_map, panel * C::kPanelBytes, source.token(),
+                       source.kv_head(), source.page, barrier, policy);
     }
 #pragma unroll
     for (int panel = 0; panel < C::kPanels; ++panel) {
         tensor_copy_4d(stage + C::kTileBytes + panel * C::kPanelTileBytes, &p.v_map, panel * C::kPanelBytes,
-                       source.slot, source.kv_head, source.page, barrier, policy);
+                       source.token(), source.kv_head(), source.page, barrier, policy);
     }
 }
 
 // Starts the fetch of the warp's tile number n into L2.
 template <class C>
 __device__ __forceinline__ void prefetch_tile(const qf_decode_params &p, const TileQueue<C> &queue, int n) {
-    if ((threadIdx.x & 31) != (n & 31)) return;
     const TileSource source = queue.source(n);
-    if (source.page < 0) return;
+    if (source.page < 0 || !elect_lane()) return;
 #pragma unroll
     for (int panel = 0; panel < C::kPanels; ++panel) {
-        tensor_prefetch_4d(&p.k_map, panel * C::kPanelBytes, source.slot, source.kv_head, source.page);
-        tensor_prefetch_4d(&p.v_map, panel * C::kPanelBytes, source.slot, source.kv_head, source.page);
+        tensor_prefetch_4d(&p.k_map, panel * C::kPanelBytes, source.token(), source.kv_head(), source.page);
+        tensor_prefetch_4d(&p.v_map, panel * C::kPanelBytes, source.token(), source.kv_head(), source.page);
     }
 }
 
@@ -649,10 +654,9 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     __shared__ WorkPlan<C> plan; // in shared memory to spare registers: rarely used once tiles flow
     __shared__ __align__(8) uint64_t inbox_barrier;
     __shared__ Segment notes[C::kWarps][kSegmentNotes];
-#ifdef QF_DECODE_STAMPS
-    __shared__ long long stamps[C::kWarps][kStampCount];
-#endif
     QF_DECODE_STAMP(kEntry);
+    // First of all, so that it travels during the set-up. What may be read so early: see the work map below.
+    RawSequence lengths(p, min(static_cast<int>(threadIdx.x & 31), p.batch - 1));
     // Broadcast, so that the compiler knows that a warp's number is the same in all its lanes.
     const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
 
@@ -683,39 +687,51 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     const Inbox inbox = Inbox::make(p, layout, shared_address(&inbox_barrier));
     if (threadIdx.x == 0 && p.cluster_shift > 0) inbox.expect(layout.rows);
     TileQueue<C> queue;
-    Unit unit = {};
     Team team = {};
     State<C> state;
     LoadedScales<C> scales;
+    Segment *const own_notes = notes[warp];
+    int note = 0;
     uint32_t parity = 0;
 #pragma unroll 1
     for (bool released = false;; parity ^= 1) {
-        WorkPlan<C>::make(p, layout.sequences, plan_shared, plan);
+        WorkPlan<C>::make(p, layout.sequences, plan_shared, lengths, plan);
         team = Team(plan.bundle_shift, plan.slices_shift, warp);
-        unit = plan.idle ? Unit{} : plan.first_unit(p, layout.sequences, team.index);
+        const Unit unit = plan.idle ? Unit{} : plan.first_unit(p, layout.sequences, team.index);
         queue.start(p, plan, layout.sequences, team, unit);
+        QF_DECODE_STAMP(kStarted);
+        if (lane == 0) own_notes[kFirstSegment].shares.count = own_notes[kLastSegment].shares.count = 0;
+        note = note_segment<C>(p, plan, layout.sequences, unit, plan.begin, 0, own_notes);
         QueryPlaces<C> places = locate_query<C>(p, unit, layout.sequences.load(p, unit.sequence));
         if (!released) {
 #pragma unroll 1
-            for (int n = 0; n < min(kAhead, queue.count()); ++n) prefetch_tile<C>(p, queue, n);
+            for (int n = 0; n < (queue.count() >= kLeastForAhead ? kAhead : 0); ++n) prefetch_tile<C>(p, queue, n);
             QF_DECODE_STAMP(kPlanned);
             wait_for_predecessor();
             QF_DECODE_STAMP(kReleased);
             released = true;
         }
         // All loads first: behind the copies they would wait for memory.
-        const int page_now = queue.page_now(), b = threadIdx.x;
-        const Sequence now = read_sequence(p, min(b, p.batch - 1));
-        if (p.q_start != nullptr) places = locate_query<C>(p, unit, layout.sequences.load(p, unit.sequence));
+        const int page_now = queue.page_now(), b = threadIdx.x, own = min(b, p.batch - 1);
+        const RawSequence now(p, own);
+        if (p.q_start != nullptr) { // read before the wait as well
+            __syncwarp();
+            const Unit unit = own_notes[note].unit;
+            const Sequence sequence = layout.sequences.load(p, unit.sequence);
+            places = locate_query<C>(p, unit, sequence);
+            if (lane == 0) own_notes[note].sequence = sequence;
+        }
         load_query<C>(p, places, state.q, scales);
 #pragma unroll 1
         for (int n = 0; n < min(p.stages, queue.count()); ++n) {
             start_copy<C>(p, queue, n, ring + n * C::kStageBytes, warp_barriers + 8 * n);
         }
-        bool changed = page_now != queue.page_found() || layout.sequences.differs(min(b, p.batch - 1), now);
+        QF_DECODE_STAMP(kCopied);
+        queue.decode_ahead(p, plan, layout.sequences, team);
+        bool changed = page_now != queue.page_found() || layout.sequences.differs(own, now.sequence(p, own));
 #pragma unroll 1
         for (int rest = b + C::kThreads; rest < p.batch; rest += C::kThreads) {
-            changed |= layout.sequences.differs(rest, read_sequence(p, rest));
+            changed |= layout.sequences.differs(rest, RawSequence(p, rest).sequence(p, rest));
         }
         if (!__syncthreads_or(changed)) break;
 #pragma unroll 1
@@ -723,29 +739,25 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
             if (n >= queue.count() && lane == 0) barrier_arrive(warp_barriers + 8 * n);
             barrier_wait(warp_barriers + 8 * n, parity);
         }
+        lengths = RawSequence(p, min(lane, p.batch - 1));
     }
-    if (p.cluster_shift > 0) cluster_wait();
+    QF_DECODE_STAMP(kVerified);
+    // Where nothing is sent; otherwise just before (finish_in_cluster).
+    if (p.cluster_shift > 0 && (plan.idle || !plan.clustered)) cluster_wait();
     if (plan.idle) return;
 
-    Segment *const own_notes = notes[warp];
-    if (lane == 0) own_notes[kFirstSegment].shares.count = own_notes[kLastSegment].shares.count = 0;
-    queue.decode_ahead(p, plan, layout.sequences, team);
+    const LanePlaces places = LanePlaces::make<C>();
     QF_DECODE_STAMP(kIssued);
     int n = 0, stage = 0;
     // Every piece of code below exists once: instruction fetch is what short launches wait for.
-    for (int position = plan.begin;;) {
-        const int segment_end = min(plan.end, unit.end);
-        const bool whole = plan.clustered || (position == unit.begin && segment_end == unit.end);
-        Segment &segment = own_notes[whole ? kWholeSegment : position == plan.begin ? kFirstSegment : kLastSegment];
-        const Sequence sequence = layout.sequences.load(p, unit.sequence);
-        const Shares shares = whole ? Shares{} : plan_shares(plan, unit);
-        if (lane == 0) segment = {unit, sequence, scales.out, shares, Grouping(shares)};
-        const Visibility visibility = make_visibility(p, sequence);
-        const int n_begin = n, n_end = queue.count_before(plan, segment_end),
+    for (;;) {
+        Segment &segment = own_notes[note];
+        const Visibility visibility = make_visibility(p, segment.sequence);
+        const int n_end = queue.count_before(plan, min(plan.end, segment.unit.end)),
                   step = QF_DECODE_TILE << plan.slices_shift;
-        int first_key = (sequence.first_tile + queue.position(plan, n) - unit.begin) * QF_DECODE_TILE;
+        int first_key = (segment.sequence.first_tile + queue.position(plan, n) - segment.unit.begin) * QF_DECODE_TILE;
         begin_segment<C>(p, scales, state);
-        __syncwarp();
+        if (lane == 0) segment.scales = scales.out;
         QF_DECODE_STAMP(kQuery);
 #pragma unroll 1
         for (; n < n_end; ++n, first_key += step) {
@@ -754,25 +766,32 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
             barrier_wait(barrier, parity);
             jitter();
             QF_DECODE_STAMP(kData);
-            if (!(QF_DECODE_OMIT & 1)) process_tile<C>(p, segment, visibility, first_key, buffer, state);
-            // All lanes have read the stage before the next copy overwrites it.
-            __syncwarp();
-            queue.advance(p, plan, layout.sequences, team, n);
-            // The segment's last stage becomes the warp's scratch first.
-            if (n + 1 < n_end && n + p.stages < queue.count()) {
-                start_copy<C>(p, queue, n + p.stages, buffer, barrier);
+            const auto release = [&] {
+                // All lanes have read the stage before the next copy overwrites it.
+                __syncwarp();
+                // The segment's last stage becomes the warp's scratch first.
+                if (n + 1 < n_end && n + p.stages < queue.count()) {
+                    start_copy<C>(p, queue, n + p.stages, buffer, barrier);
+                    queue.advance(p, plan, layout.sequences, team, n + p.stages);
+                }
+            };
+            if (QF_DECODE_OMIT & 1) {
+                release();
+            } else {
+                process_tile<C>(p, segment, visibility, first_key, places, buffer, state, release);
             }
             if (++stage == p.stages) stage = 0, parity ^= 1;
         }
         QF_DECODE_STAMP(kTiles);
-        const bool last = segment_end >= plan.end;
+        // What the loop does not need is read from memory again, which spares registers.
+        const bool last = segment.unit.end >= plan.end, any_tile = n > segment.first_tile;
         if (!last) { // the next query travels during the merge
-            unit = plan.unit_after(p, layout.sequences, unit, team.index);
+            const Unit unit = plan.unit_after(p, layout.sequences, segment.unit, team.index);
             load_query<C>(p, locate_query<C>(p, unit, layout.sequences.load(p, unit.sequence)), state.q, scales);
         }
         const int used = stage == 0 ? p.stages - 1 : stage - 1;
         jitter();
-        store_state<C>(state, layout, warp, layout.scratch_offset(p, warp, used), n > n_begin);
+        store_state<C>(state, layout, warp, layout.scratch_offset(p, warp, used), any_tile);
         if (!last) async_proxy_fence(); // the ring stage will be copied into again
         jitter();
         QF_DECODE_STAMP(kStored);
@@ -780,22 +799,27 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
         } else if (plan.clustered) {
             finish_in_cluster<C>(p, team, layout, inbox, segment);
         } else {
-            finish_segment<C>(p, team, layout, segment);
+            finish_segment<C>(p, team, layout, segment, last);
         }
         QF_DECODE_STAMP(kFinished);
         if (last) break;
-        if (n > n_begin && n - 1 + p.stages < queue.count()) {
+        if (any_tile && n - 1 + p.stages < queue.count()) {
             start_copy<C>(p, queue, n - 1 + p.stages, ring + used * C::kStageBytes, warp_barriers + 8 * used);
+            queue.advance(p, plan, layout.sequences, team, n - 1 + p.stages);
         }
-        position = segment_end;
+        const Unit unit = plan.unit_after(p, layout.sequences, segment.unit, team.index);
+        __syncwarp(); // the note may be written again
+        note = note_segment<C>(p, plan, layout.sequences, unit, unit.begin, n, own_notes);
+        __syncwarp();
     }
     jitter();
     if (!plan.clustered && !(QF_DECODE_OMIT & 6)) hand_over<C>(p, team, layout, own_notes);
     QF_DECODE_STAMP(kLeft);
 #ifdef QF_DECODE_STAMPS
     __syncwarp();
-    if (lane < kStampCount) {
-        reinterpret_cast<long long *>(p.lse)[(blockIdx.x * C::kWarps + warp) * kStampCount + lane] = stamps[warp][lane];
+    if (lane < QF_DECODE_STAMP_COUNT) {
+        reinterpret_cast<long long *>(p.lse)[(blockIdx.x * C::kWarps + warp) * QF_DECODE_STAMP_COUNT + lane] =
+            stamps[warp][lane];
     }
 #endif
 }

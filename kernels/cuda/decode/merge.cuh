@@ -33,6 +33,38 @@ constexpr float kOffset = 4.0f;
 constexpr float kNoReference = -1e30f;
 constexpr int kFlatMerge = 32;
 
+// With QF_DECODE_STAMPS defined (bench only) every warp notes the SM clock at the ends of its stages and writes the
+// notes over `lse`: QF_DECODE_STAMP_COUNT 64-bit words a warp. Undefined, no code.
+enum Stamp {
+    kEntry,
+    kReady,
+    kStarted,
+    kPlanned,
+    kReleased,
+    kCopied,
+    kVerified,
+    kIssued,
+    kQuery,
+    kData,
+    kTiles,
+    kStored,
+    kMerged,
+    kArrived,
+    kFinished,
+    kLeft,
+    kStampCount
+};
+#ifdef QF_DECODE_STAMPS
+static_assert(kStampCount == QF_DECODE_STAMP_COUNT, "the bench reads them");
+static __shared__ long long stamps[16][kStampCount];
+#define QF_DECODE_STAMP(which)                                                                                         \
+    do {                                                                                                               \
+        if ((threadIdx.x & 31) == 0) stamps[threadIdx.x >> 5][which] = clock64();                                      \
+    } while (0)
+#else
+#define QF_DECODE_STAMP(which) static_cast<void>(0)
+#endif
+
 // A row's softmax: the reference and the sum of 2^(score - reference + kOffset). Sum 0: no visible key.
 struct RowState {
     float reference, sum;
@@ -122,13 +154,8 @@ __device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t 
         *reinterpret_cast<uint2 *>(static_cast<uint16_t *>(p.out) + index) = words;
         return;
     }
-    if (p.via != QF_DECODE_NONE) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) v[i] = round_via(v[i], p.via);
-    }
-    const float reciprocal = __frcp_rn(scale);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v[i] = apply_out_scale(v[i], scale, reciprocal, p.out_mode);
+    round_via(v, p.via);
+    apply_out_scale(v, scale, __frcp_rn(scale), p.out_mode);
     const bool e4m3 = p.out_dtype == QF_DECODE_E4M3;
     const uint32_t low = e4m3 ? f32_to_e4m3x2(v[0], v[1]) : f32_to_e5m2x2(v[0], v[1]);
     const uint32_t high = e4m3 ? f32_to_e4m3x2(v[2], v[3]) : f32_to_e5m2x2(v[2], v[3]);
@@ -174,14 +201,62 @@ struct Segment {
     OutputScales scales;
     Shares shares; // count 0: the unit lies in this CTA alone, or in its cluster
     Grouping grouping;
+    int first_tile; // number of the warp's first tile in it
 };
 
 // A warp's notes: its CTA's first segment and its last, where they are shares of a unit; any other segment.
 enum { kFirstSegment, kLastSegment, kWholeSegment, kSegmentNotes };
 
+// A sum of partial results of one vector of a row.
+struct Total {
+    float reference = kNoReference, sum = 0.0f;
+    float4 o = {0.0f, 0.0f, 0.0f, 0.0f};
+
+    // Adds those numbered [0, count) of kTogether, whose loads travel together: `read_state(k)` and, unless
+    // kSkipEmpty and the state has no sum, `read_output(k)`.
+    template <int kTogether, bool kSkipEmpty, class ReadState, class ReadOutput>
+    __device__ __forceinline__ void add(int count, ReadState read_state, ReadOutput read_output) {
+        RowState states[kTogether];
+        float4 outputs[kTogether];
+#pragma unroll
+        for (int k = 0; k < kTogether; ++k) {
+            states[k] = {kNoReference, 0.0f};
+            if (k < count) states[k] = read_state(k);
+        }
+#pragma unroll
+        for (int k = 0; k < kTogether; ++k) {
+            outputs[k] = {0.0f, 0.0f, 0.0f, 0.0f};
+            if (kSkipEmpty ? states[k].sum != 0.0f : k < count) outputs[k] = read_output(k);
+        }
+        float largest = reference;
+#pragma unroll
+        for (int k = 0; k < kTogether; ++k) largest = fmaxf(largest, states[k].reference);
+        scale_to(largest);
+#pragma unroll
+        for (int k = 0; k < kTogether; ++k) add_one(states[k], outputs[k]);
+    }
+
+    // Takes a reference that is not smaller.
+    __device__ __forceinline__ void scale_to(float larger) {
+        const float factor = exp2_approximate(reference - larger);
+        reference = larger;
+        sum *= factor, o.x *= factor, o.y *= factor, o.z *= factor, o.w *= factor;
+    }
+
+    // Of a reference that is not larger.
+    __device__ __forceinline__ void add_one(const RowState &state, float4 v) {
+        const float factor = exp2_approximate(state.reference - reference);
+        sum = fmaf(factor, state.sum, sum);
+        o.x = fmaf(factor, v.x, o.x), o.y = fmaf(factor, v.y, o.y);
+        o.z = fmaf(factor, v.z, o.z), o.w = fmaf(factor, v.w, o.w);
+    }
+};
+
 // The complete result of four elements of a row: sink, normalisation, scales, one rounding.
 __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Segment &segment, int row, int d,
-                                           float reference, float sum, float4 o) {
+                                           const Total &total) {
+    float reference = total.reference, sum = total.sum;
+    float4 o = total.o;
     const Unit &unit = segment.unit;
     const Sequence &sequence = segment.sequence;
     const OutputScales &scales = segment.scales;
@@ -210,15 +285,9 @@ __device__ __forceinline__ void finish_row(const qf_decode_params &p, const Segm
     }
 }
 
-__device__ __forceinline__ void store_partial(const Partial &partial, int row, int d, float reference, float sum,
-                                              float4 o) {
-    __stcg(partial.output(row, d), o);
-    if (d == 0) __stcg(partial.state(row), make_float2(reference, sum));
-}
-
-__device__ __forceinline__ void add_scaled(float4 &o, float factor, float4 v) {
-    o.x = fmaf(factor, v.x, o.x), o.y = fmaf(factor, v.y, o.y);
-    o.z = fmaf(factor, v.z, o.z), o.w = fmaf(factor, v.w, o.w);
+__device__ __forceinline__ void store_partial(const Partial &partial, int row, int d, const Total &total) {
+    __stcg(partial.output(row, d), total.o);
+    if (d == 0) __stcg(partial.state(row), make_float2(total.reference, total.sum));
 }
 
 // The CTAs that share a unit of which this CTA has a part.
@@ -228,7 +297,23 @@ __device__ __forceinline__ Shares plan_shares(const WorkPlan<C> &plan, const Uni
     return {first, plan.owner(unit.end - 1) - first + 1};
 }
 
-// Adds the states that the warps of a team have stored, and hands each vector to `emit(row, d, reference, sum, o)`.
+// Notes the segment of `unit` that begins at `position`, for this warp; returns which note it is.
+template <class C>
+__device__ __forceinline__ int note_segment(const qf_decode_params &p, const WorkPlan<C> &plan,
+                                            const Sequences &sequences, const Unit &unit, int position, int first_tile,
+                                            Segment *notes) {
+    const bool whole = plan.clustered || (position == unit.begin && plan.end >= unit.end);
+    const int which = whole ? kWholeSegment : position == plan.begin ? kFirstSegment : kLastSegment;
+    const Shares shares = whole ? Shares{} : plan_shares(plan, unit);
+    if ((threadIdx.x & 31) == 0) {
+        Segment &segment = notes[which];
+        segment.unit = unit, segment.sequence = sequences.load(p, unit.sequence);
+        segment.shares = shares, segment.grouping = Grouping(shares), segment.first_tile = first_tile;
+    }
+    return which;
+}
+
+// Adds the states that the warps of a team have stored, and hands each vector to `emit(row, d, total)`.
 // Whole team; a warp always has the same vectors of a unit, here and in every merge that follows.
 template <class C, class Emit>
 __device__ __forceinline__ void merge_team(const Team &team, const SharedLayout<C> &layout, Emit emit) {
@@ -237,41 +322,35 @@ __device__ __forceinline__ void merge_team(const Team &team, const SharedLayout<
 #pragma unroll 1
     for (int item = team.thread(); item < layout.items; item += team.threads()) {
         const int row = item / layout.kVectors, vector = item % layout.kVectors;
-        RowState states[C::kWarps];
-        float reference = kNoReference, sum = 0.0f;
+        Total total;
 #pragma unroll
-        for (int w = 0; w < C::kWarps; ++w) {
-            states[w] = {kNoReference, 0.0f};
-            if (w < team.warps) states[w] = layout.state(first_warp + w, row);
-            reference = fmaxf(reference, states[w].reference);
+        for (int base = 0; base < C::kWarps; base += 8) {
+            if (base >= team.warps) break;
+            // A warp without a tile has left no O.
+            total.add<8, true>(
+                team.warps - base, [&](int w) { return layout.state(first_warp + base + w, row); },
+                [&](int w) { return layout.output(layout.output_offset(first_warp + base + w), row, vector); });
         }
-        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
-        for (int w = 0; w < C::kWarps; ++w) {
-            if (states[w].sum == 0.0f) continue; // also a warp without a tile, which has left no O
-            const float factor = exp2_approximate(states[w].reference - reference);
-            sum = fmaf(factor, states[w].sum, sum);
-            add_scaled(o, factor, layout.output(layout.output_offset(first_warp + w), row, vector));
-        }
-        emit(row, 4 * vector, reference, sum, o);
+        emit(row, 4 * vector, total);
     }
 }
 
-// Whole team, after every warp has stored its state: writes the unit's output, or this CTA's share.
+// Whole team, after every warp has stored its state: writes the unit's output, or this CTA's share. `last`: of the CTA.
 template <class C>
 __device__ __forceinline__ void finish_segment(const qf_decode_params &p, const Team &team,
-                                               const SharedLayout<C> &layout, const Segment &segment) {
+                                               const SharedLayout<C> &layout, const Segment &segment, bool last) {
     const bool whole = segment.shares.count == 0;
     const int slot = segment.shares.slot(static_cast<int>(blockIdx.x) - segment.shares.first);
     const Partial own = partial_at<C>(p, layout, slot, team.index);
-    merge_team<C>(team, layout, [&](int row, int d, float reference, float sum, float4 o) {
+    merge_team<C>(team, layout, [&](int row, int d, const Total &total) {
         if (whole) {
-            finish_row(p, segment, row, d, reference, sum, o);
+            finish_row(p, segment, row, d, total);
         } else {
-            store_partial(own, row, d, reference, sum, o);
+            store_partial(own, row, d, total);
         }
     });
-    team.sync(); // states and scratch may be written again
+    QF_DECODE_STAMP(kMerged);
+    if (!last) team.sync(); // states and scratch may be written again
 }
 
 // The inboxes of a cluster. CTA `rank` merges columns of O, `columns` vectors of each row; every CTA sends it its share
@@ -296,12 +375,13 @@ struct Inbox {
         barrier_arrive_expect(barrier, rows * ((16u << (columns_shift + shift)) + (8u << shift)));
     }
 
-    __device__ __forceinline__ void send(int row, int vector, float reference, float sum, float4 o) const {
+    __device__ __forceinline__ void send(int row, int vector, const Total &total) const {
         const int owner = vector >> columns_shift, column = vector & ((1 << columns_shift) - 1);
         const int slot = (row << shift) + rank;
         const uint32_t remote = cluster_address(barrier, owner);
-        send_16(cluster_address(output + 16 * ((slot << columns_shift) + column), owner), o, remote);
-        if (column == 0) send_8(cluster_address(state + 8 * slot, owner), make_float2(reference, sum), remote);
+        send_16(cluster_address(output + 16 * ((slot << columns_shift) + column), owner), total.o, remote);
+        if (column == 0)
+            send_8(cluster_address(state + 8 * slot, owner), make_float2(total.reference, total.sum), remote);
     }
 };
 
@@ -311,28 +391,26 @@ template <class C>
 __device__ __forceinline__ void finish_in_cluster(const qf_decode_params &p, const Team &team,
                                                   const SharedLayout<C> &layout, const Inbox &inbox,
                                                   const Segment &segment) {
-    merge_team<C>(team, layout, [&](int row, int d, float reference, float sum, float4 o) {
-        inbox.send(row, d / 4, reference, sum, o);
-    });
+    cluster_wait(); // all CTAs run, and so can be sent to
+    merge_team<C>(team, layout, [&](int row, int d, const Total &total) { inbox.send(row, d / 4, total); });
+    QF_DECODE_STAMP(kMerged);
     const int size = 1 << inbox.shift, shift = inbox.columns_shift, items = layout.rows << shift;
     if ((static_cast<int>(threadIdx.x) & ~31) >= items) return;
     barrier_wait_cluster(inbox.barrier, 0);
+    QF_DECODE_STAMP(kArrived);
     const float4 *outputs = reinterpret_cast<const float4 *>(layout.inbox);
     const RowState *states = reinterpret_cast<const RowState *>(outputs + layout.items);
 #pragma unroll 1
     for (int item = threadIdx.x; item < items; item += C::kThreads) {
         const int row = item >> shift, column = item & ((1 << shift) - 1), first = row << inbox.shift;
-        float reference = kNoReference, sum = 0.0f;
-        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll 4
-        for (int i = 0; i < size; ++i) reference = fmaxf(reference, states[first + i].reference);
-#pragma unroll 4
-        for (int i = 0; i < size; ++i) {
-            const float factor = exp2_approximate(states[first + i].reference - reference);
-            sum = fmaf(factor, states[first + i].sum, sum);
-            add_scaled(o, factor, outputs[((first + i) << shift) + column]);
+        Total total;
+#pragma unroll 1
+        for (int base = 0; base < size; base += 8) {
+            total.add<8, false>(
+                size - base, [&](int i) { return states[first + base + i]; },
+                [&](int i) { return outputs[((first + base + i) << shift) + column]; });
         }
-        finish_row(p, segment, row, 4 * ((inbox.rank << shift) + column), reference, sum, o);
+        finish_row(p, segment, row, 4 * ((inbox.rank << shift) + column), total);
     }
 }
 
@@ -348,19 +426,19 @@ __device__ __forceinline__ bool take_ticket(uint32_t *ticket, int count) {
 }
 
 // Merges this warp's vectors of the partials of `count` shares, start, start + step, ..., in this order, and hands
-// each to `emit(row, d, reference, sum, o)`. `slot_base` selects share results or group results.
+// each to `emit(row, d, total)`. `slot_base` selects share results or group results.
 template <class C, class Emit>
 __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
                                              const Shares &shares, int start, int step, int count, int slot_base,
                                              Emit emit) {
-    constexpr int kTogether = 12; // shares whose loads travel together
+    constexpr int kTogether = 14; // shares whose loads travel together
 #pragma unroll 1
     for (int item = team.thread(); item < layout.items; item += team.threads()) {
         const int row = item / layout.kVectors, d = item % layout.kVectors * 4;
-        float reference = kNoReference, sum = 0.0f;
-        float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        Total total;
 #pragma unroll 1
         for (int base = 0; base < count; base += kTogether) {
+            // Written out and not through Total::add: a share that is not there then costs no address.
             float2 states[kTogether];
             float4 outputs[kTogether];
 #pragma unroll
@@ -371,20 +449,14 @@ __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Te
                 const Partial source = partial_at<C>(p, layout, slot, team.index);
                 states[k] = __ldcg(source.state(row)), outputs[k] = __ldcg(source.output(row, d));
             }
-            float largest = reference;
+            float largest = total.reference;
 #pragma unroll
             for (int k = 0; k < kTogether; ++k) largest = fmaxf(largest, states[k].x);
-            const float before = exp2_approximate(reference - largest);
-            sum *= before, o.x *= before, o.y *= before, o.z *= before, o.w *= before;
-            reference = largest;
+            total.scale_to(largest);
 #pragma unroll
-            for (int k = 0; k < kTogether; ++k) {
-                const float factor = exp2_approximate(states[k].x - largest);
-                sum = fmaf(factor, states[k].y, sum);
-                add_scaled(o, factor, outputs[k]);
-            }
+            for (int k = 0; k < kTogether; ++k) total.add_one({states[k].x, states[k].y}, outputs[k]);
         }
-        emit(row, d, reference, sum, o);
+        emit(row, d, total);
     }
 }
 
@@ -405,6 +477,7 @@ __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team 
     }
 #pragma unroll 1
     for (int i = 0; i < 2; ++i) {
+        QF_DECODE_STAMP(kArrived);
         if (!__shfl_sync(~0u, arrived_last, i)) continue;
         const Segment &open = opens[i];
         const Grouping grouping = open.grouping;
@@ -415,12 +488,11 @@ __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team 
         for (;;) {
             const int group_slot = groups_base + open.shares.slot(grouping.start);
             merge_shares<C>(p, team, layout, open.shares, start, step, count, base,
-                            [&](int row, int d, float reference, float sum, float4 o) {
+                            [&](int row, int d, const Total &total) {
                                 if (level == 1) {
-                                    finish_row(p, open, row, d, reference, sum, o);
+                                    finish_row(p, open, row, d, total);
                                 } else {
-                                    store_partial(partial_at<C>(p, layout, group_slot, team.index), row, d, reference,
-                                                  sum, o);
+                                    store_partial(partial_at<C>(p, layout, group_slot, team.index), row, d, total);
                                 }
                             });
             if (level == 1) break;

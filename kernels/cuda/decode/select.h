@@ -67,6 +67,8 @@ static inline const char *qf_decode_refusal(const qf_decode_problem *problem) {
     if (problem->page_size < QF_DECODE_TILE || (problem->page_size & (problem->page_size - 1)) != 0) {
         return "page size must be a power of two of at least 16";
     }
+    if (problem->page_size > QF_DECODE_TILE << 16) return "page size is limited to 2^20";
+    if (problem->kv_heads > 32767) return "KV heads are limited to 32767";
     if (problem->kv_heads < 1 || problem->group < 1 || problem->q_tokens < 1 || problem->batch < 1) {
         return "heads, group, tokens and batch must be positive";
     }
@@ -115,10 +117,9 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
         qf_decode_residency(qf_decode_element_bytes(problem->kv_dtype), problem->head_dim, choice.row_tiles) > 1;
     // Two CTAs at work on a multiprocessor: one streams while the other ends a segment, which many short sequences do
     // often; and more warps stream a single KV head, whose pages are small. Otherwise the second place is better left
-    // to the next launch, which then sets itself up early; long launches need neither, and more stages instead.
+    // to the next launch, which then sets itself up early.
     const int doubled = pairable && 2 * ctas <= QF_DECODE_MAX_CTAS &&
                         (most_bytes < 1e9 ? problem->batch >= 64 && narrow_units > ctas : problem->kv_heads == 1);
-    const int paired = pairable && (doubled || most_bytes < 400e6);
     if (doubled) choice.ctas = ctas *= 2;
     // The narrowest bundle that gives a CTA no more than one unit of equal sequences (few ends of units), at least two
     // heads where units then still need no more than about six shares: an NHD cache likes neighbouring heads together.
@@ -133,7 +134,7 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
     // warp) that bandwidth does not matter. Clusters of 16 start late beside a predecessor's, unless units are few.
     choice.cluster_shift = 0;
     const int64_t most_tiles = (problem->max_kv_len + QF_DECODE_TILE - 1) / QF_DECODE_TILE;
-    if (paired && narrow_units * 2 <= ctas) {
+    if (pairable && most_bytes < 400e6 && narrow_units * 2 <= ctas) {
         int shift = 0;
         while (shift < largest_cluster_shift && (narrow_units << (shift + 1)) <= ctas) {
             if (shift == 3 && (narrow_units > 3 || most_tiles <= (int64_t)(2 * warps) << shift)) break;
@@ -150,9 +151,10 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
         const int64_t units = (int64_t)problem->batch * (problem->kv_heads >> shift) * choice.row_blocks;
         choice.active[shift] = qf_decode_active(units < 1 ? 1 : units, choice.ctas);
     }
-    // About 96 KiB in flight a multiprocessor stream best.
-    const size_t limit = paired ? QF_DECODE_PAIRED_LIMIT : QF_DECODE_SHARED_LIMIT;
-    choice.stages = doubled ? 2 : QF_DECODE_MAX_STAGES;
+    // A stage is copied into again as soon as it has been read, so two (64 KiB a multiprocessor) stream best, and leave
+    // room for a CTA of the next launch; launches too short for a steady state like more.
+    const size_t limit = pairable ? QF_DECODE_PAIRED_LIMIT : QF_DECODE_SHARED_LIMIT;
+    choice.stages = pairable && (doubled || most_bytes > 25e6) ? 2 : QF_DECODE_MAX_STAGES;
     while (choice.stages > 2 && ((size_t)choice.stages * stage > 128 * 1024 - 1 ||
                                  qf_decode_shared_bytes(problem->kv_dtype, problem->head_dim, choice.row_tiles, rows,
                                                         problem->batch, choice.stages, choice.cluster_shift) > limit)) {

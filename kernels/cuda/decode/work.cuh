@@ -46,23 +46,33 @@ __device__ __forceinline__ int token_of(const qf_decode_params &p, int row) {
     return static_cast<int>(static_cast<unsigned>(row) * static_cast<unsigned>(p.group_magic) >> 20);
 }
 
-// The query tokens of sequence b; none where q_start does not describe rows that this launch may touch. Like all reads
-// of lengths past the first-level cache, which would keep what a predecessor is about to overwrite.
-__device__ __forceinline__ void read_tokens(const qf_decode_params &p, int b, Sequence &s) {
+// A sequence's length and tokens as they lie in device memory, without any arithmetic that would wait for the loads.
+// Like all reads of lengths past the first-level cache, which would keep what a predecessor is about to overwrite.
+struct RawSequence {
+    int length, begin, end;
+
+    __device__ __forceinline__ RawSequence(const qf_decode_params &p, int b)
+        : length(__ldcg(p.seq_lens + b)), begin(0), end(0) {
+        if (p.q_start != nullptr) begin = __ldcg(p.q_start + b), end = __ldcg(p.q_start + b + 1);
+    }
+
+    __device__ __forceinline__ Sequence sequence(const qf_decode_params &p, int b) const;
+};
+
+// The query tokens of sequence b; none where q_start does not describe rows that this launch may touch.
+__device__ __forceinline__ void set_tokens(const qf_decode_params &p, int b, int begin, int end, Sequence &s) {
     s.first_token = static_cast<int64_t>(b) * p.q_tokens;
     s.tokens = p.q_tokens;
     if (p.q_start == nullptr) return;
-    const int begin = __ldcg(p.q_start + b), end = __ldcg(p.q_start + b + 1);
     const bool taken = begin >= 0 && end >= begin && end <= p.token_rows && end - begin <= p.q_tokens;
     s.first_token = begin;
     s.tokens = taken ? end - begin : 0;
 }
 
-// Keys and first tile of sequence b, from device memory.
-__device__ __forceinline__ Sequence read_sequence(const qf_decode_params &p, int b) {
+__device__ __forceinline__ Sequence RawSequence::sequence(const qf_decode_params &p, int b) const {
     Sequence s;
-    s.length = min(max(__ldcg(p.seq_lens + b), 0), p.max_kv_len);
-    read_tokens(p, b, s);
+    s.length = min(max(length, 0), p.max_kv_len);
+    set_tokens(p, b, begin, end, s);
     if (s.tokens == 0) s.length = 0;
     s.first_tile = p.window_left >= 0 ? max(s.length - s.tokens - p.window_left, 0) / kTile : 0;
     return s;
@@ -82,7 +92,9 @@ struct Sequences {
         Sequence s;
         s.length = length[b];
         s.first_tile = first_tile[b];
-        read_tokens(p, b, s);
+        int begin = 0, end = 0;
+        if (p.q_start != nullptr) begin = __ldcg(p.q_start + b), end = __ldcg(p.q_start + b + 1);
+        set_tokens(p, b, begin, end, s);
         return s;
     }
 
@@ -130,17 +142,20 @@ struct WorkPlan {
     bool idle;               // nothing to do for this CTA
     int begin, end;          // this CTA's share
 
-    // Whole CTA. Fills `sequences` and `plan`, which lie in shared memory.
+    // Whole CTA. Fills `sequences` and `plan`, which lie in shared memory. `lengths`: of sequence `lane`, if there is
+    // one.
     __device__ __forceinline__ static void make(const qf_decode_params &p, const Sequences &sequences,
-                                                PlanShared &shared, WorkPlan &plan) {
+                                                PlanShared &shared, const RawSequence &lengths, WorkPlan &plan) {
         WorkPlan mine;
-        mine.divide(p, sequences, shared);
+        mine.divide(p, sequences, shared, lengths);
         if (threadIdx.x == 0) plan = mine;
         __syncthreads();
     }
 
-    __device__ __forceinline__ void divide(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
-        const TileCounts tiles = p.batch <= 32 ? scan_in_warp(p, sequences) : scan_in_cta(p, sequences, shared);
+    __device__ __forceinline__ void divide(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared,
+                                           const RawSequence &lengths) {
+        const TileCounts tiles =
+            p.batch <= 32 ? scan_in_warp(p, sequences, lengths) : scan_in_cta(p, sequences, shared);
         bundle_shift = p.bundle_shift;
         if (!p.fixed_bundle) {
             while (bundle_shift > 0 &&
@@ -260,10 +275,10 @@ struct WorkPlan {
     }
 
     // Up to 32 sequences, one a lane. Every warp computes the sums for itself; the first writes them down.
-    __device__ __forceinline__ TileCounts scan_in_warp(const qf_decode_params &p, const Sequences &sequences) {
+    __device__ __forceinline__ TileCounts scan_in_warp(const qf_decode_params &p, const Sequences &sequences,
+                                                       const RawSequence &lengths) {
         const int lane = threadIdx.x & 31;
-        Sequence s = {};
-        if (lane < p.batch) s = read_sequence(p, lane);
+        const Sequence s = lengths.sequence(p, lane);
         const int tiles = lane < p.batch ? tiles_of(s) : 0;
         const int sum = p.batch == 1 ? tiles : inclusive_sum(tiles);
         const int total = __shfl_sync(~0u, sum, p.batch - 1);
@@ -281,7 +296,7 @@ struct WorkPlan {
         int sum = 0, largest = 0;
 #pragma unroll 1
         for (int b = first; b < last; ++b) {
-            const Sequence s = read_sequence(p, b);
+            const Sequence s = RawSequence(p, b).sequence(p, b);
             const int tiles = tiles_of(s);
             store(sequences, b, s, sum);
             sum += tiles;
@@ -338,22 +353,29 @@ struct Team {
     }
 };
 
-// Where a tile's bytes are: tokens `slot`.. of page `page`; page < 0 for a tile without keys.
+// Where a tile's bytes are: tokens from 16 * `slot` of page `page`, KV head and slot packed into `place`. A tile
+// without keys has page -1, which lies outside the cache: its copy brings zeros.
 struct TileSource {
     int page;
-    int slot;
-    int kv_head;
+    uint32_t place; // head << 16 | slot
+
+    __device__ __forceinline__ int token() const {
+        return (place & 0xFFFF) * kTile;
+    }
+    __device__ __forceinline__ int kv_head() const {
+        return place >> 16;
+    }
 };
 
-// The tiles of one warp, in order. Lane i knows every 32nd tile, one batch of 32 ahead of use, so that the page table's
-// latency is hidden.
+// The tiles of one warp, in the order in which their copies are issued. Lane i knows every 32nd tile, one batch of 32
+// ahead of use, so that the page table's latency is hidden.
 template <class C>
 class TileQueue {
   public:
     // `first_unit` holds the CTA's first position. Reads the page table for the first batch only.
     __device__ __forceinline__ void start(const qf_decode_params &p, const WorkPlan<C> &plan,
                                           const Sequences &sequences, const Team &team, const Unit &first_unit) {
-        first_ = plan.begin + team.warp;
+        warp_ = team.warp;
         count_ = count_before(plan, plan.end);
         batch_ = 0;
         entry_ = locate(p, plan, sequences, team, 0, &first_unit, current_);
@@ -368,7 +390,7 @@ class TileQueue {
         return current_.page;
     }
 
-    // Between `start` and the first `advance`: decodes the second batch.
+    // Between the copies after `start` and the first `advance`: decodes the second batch.
     __device__ __forceinline__ void decode_ahead(const qf_decode_params &p, const WorkPlan<C> &plan,
                                                  const Sequences &sequences, const Team &team) {
         const int32_t *entry = locate(p, plan, sequences, team, batch_ + 32, nullptr, next_);
@@ -380,13 +402,14 @@ class TileQueue {
     }
     // How many of the warp's tiles lie before a position of the list.
     __device__ __forceinline__ int count_before(const WorkPlan<C> &plan, int position) const {
-        return max(position - first_ + (1 << plan.slices_shift) - 1, 0) >> plan.slices_shift;
+        return max(position - plan.begin - warp_ + (1 << plan.slices_shift) - 1, 0) >> plan.slices_shift;
     }
     __device__ __forceinline__ int position(const WorkPlan<C> &plan, int n) const {
-        return first_ + (n << plan.slices_shift);
+        return plan.begin + warp_ + (n << plan.slices_shift);
     }
 
-    // Called by all lanes after tile n has been used; decodes a further batch when tile n was the last of one.
+    // Called by all lanes after the copy of tile n has been issued; takes up the next batch when it was the last of
+    // one.
     __device__ __forceinline__ void advance(const qf_decode_params &p, const WorkPlan<C> &plan,
                                             const Sequences &sequences, const Team &team, int n) {
         if ((n & 31) != 31) return;
@@ -395,10 +418,9 @@ class TileQueue {
         decode_ahead(p, plan, sequences, team);
     }
 
-    // Of tile n, in the lane n % 32; n is in the current batch or the next.
+    // Of tile n of the current batch; the same for all lanes, which call together.
     __device__ __forceinline__ TileSource source(int n) const {
-        const TileSource chosen = n >= batch_ + 32 ? next_ : current_;
-        return chosen;
+        return {__shfl_sync(~0u, current_.page, n & 31), __shfl_sync(~0u, current_.place, n & 31)};
     }
 
   private:
@@ -415,15 +437,14 @@ class TileQueue {
             unit = plan.unit_at(p, sequences, at, team.index);
         }
         const int token = (sequences.first_tile[unit.sequence] + at - unit.begin) * kTile;
-        source.kv_head = unit.kv_head;
-        source.slot = token & ((1 << p.page_shift) - 1);
+        source.place = unit.kv_head << 16 | (token & ((1 << p.page_shift) - 1)) / kTile;
         if (token >= sequences.length[unit.sequence]) return nullptr;
         return p.block_table + unit.sequence * p.block_table_stride + (token >> p.page_shift);
     }
 
-    int first_ = 0, count_ = 0, batch_ = 0;
+    int warp_ = 0, count_ = 0, batch_ = 0;
     const int32_t *entry_ = nullptr;
-    TileSource current_ = {-1, 0, 0}, next_ = {-1, 0, 0};
+    TileSource current_ = {-1, 0}, next_ = {-1, 0};
 };
 
 } // namespace qfuse::decode
