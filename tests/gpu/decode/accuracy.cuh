@@ -86,6 +86,15 @@ inline void test_shapes() {
             }
         }
     }
+    // Launched as clusters, but divided by tickets, since the lengths differ.
+    for (int heads : {1, 4}) {
+        for (int length : {0, 5, 1000}) {
+            Case c;
+            c.problem.kv_heads = heads, c.lengths = {length, 70, 600}, c.head_scales = true;
+            c.name = "clusters of unequal lengths heads " + std::to_string(heads) + " keys " + std::to_string(length);
+            test(c);
+        }
+    }
     for (int stages : {1, 2, 3, 4}) {
         Case c;
         c.lengths = {5000, 70}, c.stages = stages, c.ctas = 3;
