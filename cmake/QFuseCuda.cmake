@@ -32,11 +32,11 @@ if(CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 # Folders of kernels/cuda whose kernels are written for one target, and how many bytes of registers a kernel of theirs
-# may spill: decode kernels a few, around their loop over tiles.
+# may spill.
 set(QF_CUDA_TARGETS 80 89 90a 100a)
 set(QF_CUDA_TARGETS_decode 90a)
 set(QF_CUDA_TARGETS_prefill 90a)
-set(QF_CUDA_SPILLS_decode 48)
+set(QF_CUDA_SPILLS_decode 0)
 set(QF_CUDA_SPILLS_prefill 0)
 
 set(QF_NVCC "")
