@@ -168,12 +168,17 @@ void *qf_arena_allocate(qf_arena *arena, size_t size) {
     return result ? memset(result, 0, rounded_size(size)) : NULL;
 }
 
-void *qf_arena_array(qf_arena *arena, size_t item_size, uint64_t count) {
+void *qf_arena_room(qf_arena *arena, size_t item_size, uint64_t count) {
     if (count > SIZE_MAX / 2 / item_size) {
         (void)qf_record(arena->context, QF_ERROR_OUT_OF_MEMORY);
         return NULL;
     }
-    return qf_arena_allocate(arena, item_size * (size_t)count);
+    return take(arena, item_size * (size_t)count);
+}
+
+void *qf_arena_array(qf_arena *arena, size_t item_size, uint64_t count) {
+    void *result = qf_arena_room(arena, item_size, count);
+    return result ? memset(result, 0, rounded_size(item_size * (size_t)count)) : NULL;
 }
 
 void *qf_arena_copy(qf_arena *arena, const void *data, size_t size) {

@@ -52,6 +52,7 @@ typedef struct qf_arena {
 } qf_arena;
 void *qf_arena_allocate(qf_arena *arena, size_t size); /* zeroed, aligned to 16; NULL on failure */
 void *qf_arena_copy(qf_arena *arena, const void *data, size_t size);
+void *qf_arena_room(qf_arena *arena, size_t item_size, uint64_t count); /* not zeroed: for what is filled at once */
 void qf_arena_destroy(qf_arena *arena);
 #define QF_ARENA_NEW(arena, type, count) ((type *)qf_arena_array((arena), sizeof(type), (count)))
 void *qf_arena_array(qf_arena *arena, size_t item_size, uint64_t count); /* checks the product */

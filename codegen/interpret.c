@@ -182,7 +182,7 @@ static qf_status read_parameter(qf_interpreter *interpreter, qf_node node) {
 
 static bool results_present(const qf_interpreter *interpreter, const qf_node_data *data) {
     for (uint32_t i = 0; i < data->result_count; i++)
-        if (!interpreter->slots[data->results[i].id].present) return false;
+        if (!interpreter->slots[qf_result_at(data, i).id].present) return false;
     return true;
 }
 
@@ -207,8 +207,8 @@ static qf_status compute(qf_interpreter *interpreter, qf_node node, int64_t *lis
             return fail_at(interpreter, node, QF_ERROR_UNSUPPORTED, "an attribute depends on data");
     qf_status status = QF_OK;
     for (uint32_t i = 0; i < data->result_count && status == QF_OK; i++) {
-        status = allocate_result(interpreter, node, data->results[i]);
-        results[i] = interpreter->slots[data->results[i].id].tensor;
+        status = allocate_result(interpreter, node, qf_result_at(data, i));
+        results[i] = interpreter->slots[qf_result_at(data, i).id].tensor;
     }
     if (status != QF_OK) return status;
     status = qf_op_run(interpreter->context, data->op, operands, data->operand_count, attributes, info->attribute_count,

@@ -37,7 +37,7 @@ static void find_lives(qf_lowering *lowering) {
         for (uint32_t i = 0; step != QF_NO_STEP && i < data->operand_count; i++)
             use(lowering, data->operands[i].value, step);
         for (uint32_t i = 0; i < data->result_count; i++) {
-            qf_storage *storage = &lowering->storages[data->results[i].id];
+            qf_storage *storage = &lowering->storages[qf_result_at(data, i).id];
             storage->first_write = step;
             if (data->op == QF_OP_constant) storage->kind = QF_PLAN_CONSTANT;
             if (data->op == QF_OP_parameter) storage->kind = QF_PLAN_PARAMETER;
@@ -189,7 +189,7 @@ static bool slots_of_step(qf_lowering *lowering, slots *all, uint32_t *ending, u
     const qf_node_data *data = qf_node_at(graph, node);
     uint32_t step = lowering->step_of_node[node.id];
     for (uint32_t i = 0; i < data->result_count; i++) {
-        qf_value value = data->results[i];
+        qf_value value = qf_result_at(data, i);
         if (!wants_slot(lowering, value)) continue;
         qf_storage *storage = &lowering->storages[value.id];
         if (!take_slot(lowering, all, nominal_size(lowering, value), &storage->index)) return false;

@@ -94,7 +94,7 @@ static alias alias_of(const qf_lowering *lowering, qf_node node, uint32_t result
     const qf_node_data *data = qf_node_at(lowering->graph, node);
     if (!data->operand_count || !data->operands[0].value.id ||
         !lowering->placements[data->operands[0].value.id].root.id ||
-        !qf_lower_has_storage(lowering, data->results[result]))
+        !qf_lower_has_storage(lowering, qf_result_at(data, result)))
         return no;
     bool packed = qf_dtype_bits(qf_value_dtype(lowering->graph, data->operands[0].value)) < 8;
     switch (data->op) {
@@ -138,8 +138,8 @@ static bool place_results(qf_lowering *lowering, qf_node node, bool *out_alias) 
         if (*out_alias) {
             alias found = alias_of(lowering, node, i, &before);
             if (!place_alias(lowering, node, i, &found)) return false;
-        } else if (qf_lower_has_storage(lowering, data->results[i])) {
-            lowering->placements[data->results[i].id] = (qf_placement){data->results[i], {0}, true, false};
+        } else if (qf_lower_has_storage(lowering, qf_result_at(data, i))) {
+            lowering->placements[qf_result_at(data, i).id] = (qf_placement){qf_result_at(data, i), {0}, true, false};
         }
     }
     return true;

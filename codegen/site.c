@@ -47,7 +47,7 @@ static bool inputs_mention(const qf_graph *graph, qf_dim_symbol symbol) {
 static bool site_mentions(const site *s, qf_dim_symbol symbol) {
     const qf_node_data *data = qf_node_at(s->graph, s->node);
     for (uint32_t i = 0; i < data->result_count; i++)
-        if (type_mentions(s->graph->context, qf_value_type(s->graph, data->results[i]), symbol)) return true;
+        if (type_mentions(s->graph->context, qf_value_type(s->graph, qf_result_at(data, i)), symbol)) return true;
     return inputs_mention(s->alone, symbol) || attributes_mention(s->graph, data, symbol);
 }
 
@@ -110,7 +110,7 @@ static qf_node copy_node(site *s, qf_node node, const qf_value *operands) {
     qf_type *types = QF_ARENA_NEW(&s->alone->arena, qf_type, data->result_count);
     qf_location location;
     if (!types || !copy_location(s, data->location, &location)) return (qf_node){0};
-    for (uint32_t i = 0; i < data->result_count; i++) types[i] = qf_value_type(s->graph, data->results[i]);
+    for (uint32_t i = 0; i < data->result_count; i++) types[i] = qf_value_type(s->graph, qf_result_at(data, i));
     qf_node_spec spec = {.op = data->op,
                          .operands = operands,
                          .operand_count = data->operand_count,
@@ -175,7 +175,8 @@ static bool add_node(site *s) {
     const qf_node_data *data = qf_node_at(s->graph, s->node);
     s->operands = QF_ARENA_NEW(&s->alone->arena, qf_value, data->operand_count);
     qf_string *names = QF_ARENA_NEW(&s->alone->arena, qf_string, data->result_count);
-    if (!s->operands || !names) return false;
+    qf_value *results = QF_ARENA_NEW(&s->alone->arena, qf_value, data->result_count);
+    if (!s->operands || !names || !results) return false;
     for (uint32_t i = 0; i < data->operand_count; i++)
         if (!add_operand(s, i)) return false;
     for (uint32_t i = 0; i < data->result_count; i++) {
@@ -183,8 +184,9 @@ static bool add_node(site *s) {
         if (!names[i].id) return false;
     }
     qf_node copy = copy_node(s, s->node, s->operands);
-    return copy.id && add_facts(s) && add_guards(s) &&
-           qf_graph_set_outputs(s->alone, qf_node_at(s->alone, copy)->results, names, data->result_count);
+    if (!copy.id || !add_facts(s) || !add_guards(s)) return false;
+    for (uint32_t i = 0; i < data->result_count; i++) results[i] = qf_node_result(s->alone, copy, i);
+    return qf_graph_set_outputs(s->alone, results, names, data->result_count);
 }
 
 /* --- the entry point --- */

@@ -216,7 +216,7 @@ static bool add_references(qf_lowering *lowering, const qf_node_data *data, qf_p
     for (uint32_t i = 0; i < data->operand_count; i++)
         if (data->operands[i].value.id && !tensor_of(lowering, data->operands[i].value)) return false;
     for (uint32_t i = 0; i < data->result_count; i++)
-        if (!tensor_of(lowering, data->results[i])) return false;
+        if (!tensor_of(lowering, qf_result_at(data, i))) return false;
     step->first_operand = lowering->plan->reference_count;
     step->operand_count = data->operand_count;
     for (uint32_t i = 0; i < data->operand_count; i++)
@@ -225,7 +225,7 @@ static bool add_references(qf_lowering *lowering, const qf_node_data *data, qf_p
     step->first_result = lowering->plan->reference_count;
     step->result_count = data->result_count;
     for (uint32_t i = 0; i < data->result_count; i++)
-        if (!add_reference(lowering, lowering->tensors[data->results[i].id])) return false;
+        if (!add_reference(lowering, lowering->tensors[qf_result_at(data, i).id])) return false;
     return true;
 }
 
@@ -233,7 +233,7 @@ static bool all_placed(const qf_lowering *lowering, const qf_node_data *data) {
     for (uint32_t i = 0; i < data->operand_count; i++)
         if (data->operands[i].value.id && !lowering->placements[data->operands[i].value.id].root.id) return false;
     for (uint32_t i = 0; i < data->result_count; i++)
-        if (!lowering->placements[data->results[i].id].root.id) return false;
+        if (!lowering->placements[qf_result_at(data, i).id].root.id) return false;
     return true;
 }
 

@@ -36,7 +36,7 @@ const qf_kernel_row *qf_node_kernel_from(const qf_graph *graph, qf_node node, co
         operands[i] = tensor_of(graph->context, value.id ? qf_value_type(graph, value) : (qf_type){0});
     }
     for (uint32_t i = 0; i < query.result_count; i++)
-        results[i] = tensor_of(graph->context, qf_value_type(graph, data->results[i]));
+        results[i] = tensor_of(graph->context, qf_value_type(graph, qf_result_at(data, i)));
     for (uint32_t i = 0; info && i < info->attribute_count; i++) {
         if (info->attributes[i].kind == QF_ATTRIBUTE_FLOAT)
             values[i].number = data->attributes[i].number;

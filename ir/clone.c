@@ -10,25 +10,22 @@
      ((from)->count == 0 || memcpy((to)->items, (from)->items, (from)->count * sizeof *(from)->items)) &&              \
      (((to)->count = (from)->count), true))
 
-/* Room for the operands, results and attributes of all live nodes, cut off node by node. */
+/* Room for the operands and attributes of all live nodes, cut off node by node. */
 typedef struct clone_room {
     qf_use *operands;
-    qf_value *results;
     qf_attribute *attributes;
 } clone_room;
 
 static bool make_room(const qf_graph *from, qf_graph *to, clone_room *room) {
-    uint64_t operands = 0, results = 0, attributes = 0;
+    uint64_t operands = 0, attributes = 0;
     QF_FOR_EACH_NODE(from, node) {
         const qf_node_data *data = &from->nodes[node.id];
         operands += data->operand_count;
-        results += data->result_count;
         attributes += qf_op_info_of(data->op)->attribute_count;
     }
-    room->operands = QF_ARENA_NEW(&to->arena, qf_use, operands);
-    room->results = QF_ARENA_NEW(&to->arena, qf_value, results);
-    room->attributes = QF_ARENA_NEW(&to->arena, qf_attribute, attributes);
-    return room->operands && room->results && room->attributes;
+    room->operands = qf_arena_room(&to->arena, sizeof(qf_use), operands);
+    room->attributes = qf_arena_room(&to->arena, sizeof(qf_attribute), attributes);
+    return room->operands && room->attributes;
 }
 
 static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *copy, clone_room *room) {
@@ -36,24 +33,15 @@ static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *cop
     if (from->erased) {
         copy->operand_count = copy->result_count = 0;
         copy->operands = NULL;
-        copy->results = NULL;
         copy->attributes = NULL;
         return true;
     }
     const qf_op_info *info = qf_op_info_of(from->op);
     copy->operands = room->operands;
-    copy->results = room->results;
     copy->attributes = room->attributes;
     room->operands += from->operand_count;
-    room->results += from->result_count;
     room->attributes += info->attribute_count;
-    for (uint32_t i = 0; i < from->operand_count; i++) {
-        qf_use *use = &copy->operands[i];
-        *use = from->operands[i];
-        qf_value_data *value = &to->values[use->value.id];
-        if (use->value.id && value->use_count == 1) value->first_use = use;
-    }
-    for (uint32_t i = 0; i < from->result_count; i++) copy->results[i] = from->results[i];
+    if (from->operand_count) memcpy(copy->operands, from->operands, from->operand_count * sizeof *from->operands);
     for (uint32_t i = 0; i < info->attribute_count; i++) {
         copy->attributes[i] = from->attributes[i];
         if (!qf_attribute_own(&to->arena, info->attributes[i].kind, &copy->attributes[i])) return false;
@@ -61,22 +49,21 @@ static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *cop
     return true;
 }
 
-static qf_use *counterpart(const qf_graph *to, const qf_use *use) {
-    return use ? &to->nodes[use->user.id].operands[use->index] : NULL;
+static qf_use *counterpart(const qf_graph *from, const qf_graph *to, const qf_use *use) {
+    return use ? &to->nodes[use->user.id].operands[qf_use_index(from, use)] : NULL;
 }
 
-/* Use pointers of the copy point into the copy, in the same list order. Most values have one use, which clone_node
- * linked. */
+/* Use pointers of the copy point into the copy, in the same list order. Node by node: neighbours in a list are mostly
+ * the same operand of the layers before and after, which are near then. */
 static void relink_uses(const qf_graph *from, qf_graph *to) {
-    for (uint32_t v = 1; v < from->value_count; v++) {
-        if (from->values[v].use_count == 1) continue;
-        to->values[v].first_use = counterpart(to, from->values[v].first_use);
-        for (const qf_use *use = from->values[v].first_use; use; use = use->next) {
-            qf_use *copy = counterpart(to, use);
-            copy->next = counterpart(to, use->next);
-            if (copy->next) copy->next->previous = copy;
+    for (uint32_t n = 1; n < to->node_count; n++)
+        for (uint32_t i = 0; i < to->nodes[n].operand_count; i++) {
+            const qf_use *use = &from->nodes[n].operands[i];
+            qf_use *copy = &to->nodes[n].operands[i];
+            copy->next = counterpart(from, to, use->next);
+            copy->previous = counterpart(from, to, use->previous);
+            if (use->value.id && !use->previous) to->values[use->value.id].first_use = copy;
         }
-    }
 }
 
 static bool clone_locations(const qf_graph *from, qf_graph *to) {
@@ -99,11 +86,17 @@ static bool clone_locations(const qf_graph *from, qf_graph *to) {
     return true;
 }
 
+static bool copy_declared(const qf_graph *from, qf_graph *to) {
+    if (!QF_GROW(to->context, to->declared, to->declared_capacity, from->input_count)) return false;
+    if (from->input_count) memcpy(to->declared, from->declared, from->input_count * sizeof *from->declared);
+    return true;
+}
+
 static bool clone_into(const qf_graph *from, qf_graph *to) {
     qf_context *context = to->context;
     if (!COPY_ITEMS(context, to, from, values, value_count, value_capacity) ||
         !QF_GROW(context, to->nodes, to->node_capacity, from->node_count) ||
-        !COPY_ITEMS(context, to, from, inputs, input_count, input_capacity) ||
+        !COPY_ITEMS(context, to, from, inputs, input_count, input_capacity) || !copy_declared(from, to) ||
         !COPY_ITEMS(context, to, from, output_names, output_name_count, output_name_capacity) ||
         !COPY_ITEMS(context, to, from, facts, fact_count, fact_capacity) ||
         !COPY_ITEMS(context, to, from, guards, guard_count, guard_capacity) ||
@@ -221,7 +214,8 @@ bool qf_graph_rewrite_dims(qf_graph *graph, qf_dim_rewrite rewrite, void *user, 
         qf_value_data *input = &graph->values[graph->inputs[i].id];
         qf_type before = input->type;
         if (!rewrite_type(&r, &input->type)) return false;
-        if (!input->declared.id && before.id != input->type.id) input->declared = before;
+        if (before.id == input->type.id) continue;
+        if (!graph->declared[i].id) graph->declared[i] = before;
     }
     bool good = rewrite_values(&r);
     QF_FOR_EACH_NODE(graph, node) good = good && rewrite_attributes(&r, &graph->nodes[node.id]);

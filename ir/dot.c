@@ -76,7 +76,8 @@ static void draw_operand(qf_buffer *buffer, const qf_graph *graph, const qf_use 
         qf_buffer_print(buffer, "  n%" PRIu32, producer.id);
     else
         qf_buffer_print(buffer, "  v%" PRIu32, use->value.id);
-    uint32_t column = use->index < info->operand_count ? use->index : info->operand_count - 1;
+    uint32_t index = qf_use_index(graph, use);
+    uint32_t column = index < info->operand_count ? index : info->operand_count - 1;
     qf_buffer_print(buffer, " -> n%" PRIu32 " [label=\"%s: ", use->user.id, info->operands[column].name);
     qf_buffer type = {.context = graph->context};
     qf_type_print(&type, graph->context, qf_value_type(graph, use->value));

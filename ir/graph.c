@@ -46,6 +46,7 @@ void qf_graph_destroy(qf_graph *graph) {
     QF_FREE_ITEMS(context, graph->facts, graph->fact_capacity);
     QF_FREE_ITEMS(context, graph->output_names, graph->output_name_capacity);
     QF_FREE_ITEMS(context, graph->inputs, graph->input_capacity);
+    QF_FREE_ITEMS(context, graph->declared, graph->declared_capacity);
     QF_FREE_ITEMS(context, graph->locations, graph->location_capacity);
     QF_FREE_ITEMS(context, graph->values, graph->value_capacity);
     QF_FREE_ITEMS(context, graph->nodes, graph->node_capacity);
@@ -107,7 +108,7 @@ void qf_graph_replace_all_uses(qf_graph *graph, qf_value from, qf_value to) {
     graph->values[from.id].replaced_by = to;
     while (graph->values[from.id].first_use) {
         qf_use *use = graph->values[from.id].first_use;
-        qf_graph_set_operand(graph, use->user, use->index, to);
+        qf_graph_set_operand(graph, use->user, qf_use_index(graph, use), to);
     }
 }
 
@@ -218,9 +219,8 @@ static uint32_t operand_slots(const qf_op_info *info, uint32_t given) {
 static bool add_results(qf_graph *graph, qf_node node, const qf_node_spec *spec, const qf_type *types, uint32_t count) {
     qf_node_data *data = &graph->nodes[node.id];
     data->result_count = count;
-    data->results = QF_ARENA_NEW(&graph->arena, qf_value, count);
-    if (!data->results ||
-        !QF_GROW(graph->context, graph->values, graph->value_capacity, (uint64_t)graph->value_count + count))
+    data->first_result = (qf_value){graph->value_count};
+    if (!QF_GROW(graph->context, graph->values, graph->value_capacity, (uint64_t)graph->value_count + count))
         return false;
     for (uint32_t i = 0; i < count; i++) {
         qf_value value = {graph->value_count++};
@@ -228,7 +228,6 @@ static bool add_results(qf_graph *graph, qf_node node, const qf_node_spec *spec,
                                                   .producer = node,
                                                   .result_index = i,
                                                   .name = spec->result_names ? spec->result_names[i] : (qf_string){0}};
-        data->results[i] = value;
     }
     return true;
 }
@@ -290,7 +289,7 @@ qf_node qf_graph_insert(qf_graph *graph, qf_node before, const qf_node_spec *spe
     if (!before.id && graph->last.id && graph->nodes[graph->last.id].op == QF_OP_return) before = graph->last;
     link_node(graph, node, before);
     for (uint32_t i = 0; i < operand_count; i++) {
-        operands[i] = (qf_use){.user = node, .index = i};
+        operands[i] = (qf_use){.user = node};
         if (i < spec->operand_count) operands[i].value = spec->operands[i];
         link_use(graph, &operands[i]);
     }
@@ -300,10 +299,12 @@ qf_node qf_graph_insert(qf_graph *graph, qf_node before, const qf_node_spec *spe
 qf_value qf_graph_add_input_value(qf_graph *graph, qf_string name, qf_type type) {
     qf_context *context = graph->context;
     if (!QF_GROW(context, graph->values, graph->value_capacity, (uint64_t)graph->value_count + 1) ||
+        !QF_GROW(context, graph->declared, graph->declared_capacity, (uint64_t)graph->input_count + 1) ||
         !QF_GROW(context, graph->inputs, graph->input_capacity, (uint64_t)graph->input_count + 1))
         return (qf_value){0};
     qf_value value = {graph->value_count++};
     graph->values[value.id] = (qf_value_data){.type = type, .result_index = graph->input_count, .name = name};
+    graph->declared[graph->input_count] = (qf_type){0};
     graph->inputs[graph->input_count++] = value;
     return value;
 }

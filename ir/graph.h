@@ -16,9 +16,8 @@
 
 typedef struct qf_use qf_use;
 struct qf_use {
-    qf_value value; /* 0: absent optional operand */
-    qf_node user;
-    uint32_t index;          /* operand index in the user */
+    qf_value value;          /* 0: absent optional operand */
+    qf_node user;            /* qf_use_index tells which operand of it */
     qf_use *next, *previous; /* other uses of the value, in no particular order */
 };
 
@@ -48,22 +47,23 @@ typedef struct qf_location {
     uint32_t id; /* 0 = unknown */
 } qf_location;
 
+/* Passes over large graphs wait for memory: a node is one cache line, a value half of one. */
 typedef struct qf_node_data {
     qf_op op;
     bool erased;
     qf_node previous, next;
     uint32_t operand_count, result_count;
     qf_use *operands;         /* MANY operands follow the named ones */
-    qf_value *results;        /* trailing optional results may be missing */
     qf_attribute *attributes; /* in table order, all of them, defaults filled in */
+    qf_value first_result;    /* the others have the ids after it; trailing optional results may be missing */
     qf_location location;
     uint64_t tag;   /* the host's; survives rewrites */
     uint64_t order; /* increases along the list; for comparisons only */
 } qf_node_data;
+_Static_assert(sizeof(qf_node_data) <= 64, "a node fits a cache line");
 
 typedef struct qf_value_data {
     qf_type type;
-    qf_type declared; /* graph inputs: the type before assumed equalities changed it; 0: unchanged */
     qf_node producer; /* 0: graph input */
     uint32_t result_index;
     qf_string name; /* without '%'; 0: numbered when printed */
@@ -71,6 +71,7 @@ typedef struct qf_value_data {
     uint32_t use_count;
     qf_value replaced_by; /* what qf_graph_replace_all_uses put in its place; 0: nothing */
 } qf_value_data;
+_Static_assert(sizeof(qf_value_data) <= 32, "a value fits half a cache line");
 
 /* An equality that had to be assumed (left == right), checked at launch. */
 typedef struct qf_guard {
@@ -111,6 +112,8 @@ struct qf_graph {
     qf_node first, last; /* last is the return node once the graph is complete */
     qf_value *inputs;
     uint32_t input_count, input_capacity;
+    qf_type *declared; /* of inputs: the types before assumed equalities changed them; 0: unchanged */
+    uint32_t declared_capacity;
     qf_string *output_names; /* one for each operand of return; 0: unnamed */
     uint32_t output_name_count, output_name_capacity;
     qf_symbol_fact *facts;
@@ -139,6 +142,13 @@ static inline qf_value_data *qf_value_at(const qf_graph *graph, qf_value value) 
 static inline qf_op qf_node_op(const qf_graph *graph, qf_node node) {
     return node.id ? graph->nodes[node.id].op : QF_OP_none;
 }
+/* `index` is less than result_count. */
+static inline qf_value qf_result_at(const qf_node_data *data, uint32_t index) {
+    return (qf_value){data->first_result.id + index};
+}
+static inline uint32_t qf_use_index(const qf_graph *graph, const qf_use *use) {
+    return (uint32_t)(use - graph->nodes[use->user.id].operands);
+}
 /* 0 when absent or out of range. */
 static inline qf_value qf_node_operand(const qf_graph *graph, qf_node node, uint32_t index) {
     const qf_node_data *data = &graph->nodes[node.id];
@@ -146,7 +156,7 @@ static inline qf_value qf_node_operand(const qf_graph *graph, qf_node node, uint
 }
 static inline qf_value qf_node_result(const qf_graph *graph, qf_node node, uint32_t index) {
     const qf_node_data *data = &graph->nodes[node.id];
-    return index < data->result_count ? data->results[index] : (qf_value){0};
+    return index < data->result_count ? (qf_value){data->first_result.id + index} : (qf_value){0};
 }
 static inline qf_attribute *qf_node_attribute(const qf_graph *graph, qf_node node, uint32_t index) {
     return &graph->nodes[node.id].attributes[index];
@@ -159,8 +169,8 @@ static inline qf_type qf_value_type(const qf_graph *graph, qf_value value) {
 }
 /* What callers of the graph see of an input: its type in the symbols that they bind. */
 static inline qf_type qf_input_type(const qf_graph *graph, uint32_t index) {
-    const qf_value_data *value = &graph->values[graph->inputs[index].id];
-    return value->declared.id ? value->declared : value->type;
+    qf_type declared = graph->declared[index];
+    return declared.id ? declared : graph->values[graph->inputs[index].id].type;
 }
 static inline qf_dtype qf_value_dtype(const qf_graph *graph, qf_value value) {
     return qf_type_dtype(graph->context, graph->values[value.id].type);

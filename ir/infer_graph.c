@@ -49,7 +49,7 @@ static qf_status infer_node(qf_graph *graph, qf_node node, scratch *room) {
         !QF_GROW(context, room->types, room->type_capacity, data->result_count))
         return QF_ERROR_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < data->operand_count; i++) room->operands[i] = data->operands[i].value;
-    for (uint32_t i = 0; i < data->result_count; i++) room->types[i] = qf_value_type(graph, data->results[i]);
+    for (uint32_t i = 0; i < data->result_count; i++) room->types[i] = qf_value_type(graph, qf_result_at(data, i));
     qf_infer_call call = {.graph = graph,
                           .info = qf_op_info_of(data->op),
                           .operands = room->operands,
@@ -60,11 +60,11 @@ static qf_status infer_node(qf_graph *graph, qf_node node, scratch *room) {
                           .location = data->location};
     INFER_TRY(qf_infer(&call));
     for (uint32_t i = 0; i < data->result_count; i++) {
-        qf_type known = qf_value_type(graph, data->results[i]);
+        qf_type known = qf_value_type(graph, qf_result_at(data, i));
         if (known.id == room->types[i].id) continue;
         qf_type type = refine(context, known, room->types[i]);
         if (!type.id) return recorded(context);
-        qf_graph_set_type(graph, data->results[i], type);
+        qf_graph_set_type(graph, qf_result_at(data, i), type);
     }
     return QF_OK;
 }

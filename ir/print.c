@@ -33,7 +33,8 @@ static bool spelling_create(value_spelling *spelling, const qf_graph *graph) {
         for (uint32_t i = 0; i < graph->input_count; i++) number_value(spelling, seen, &next, graph->inputs[i]);
         QF_FOR_EACH_NODE(graph, node) {
             const qf_node_data *data = qf_node_at(graph, node);
-            for (uint32_t i = 0; i < data->result_count; i++) number_value(spelling, seen, &next, data->results[i]);
+            for (uint32_t i = 0; i < data->result_count; i++)
+                number_value(spelling, seen, &next, qf_result_at(data, i));
         }
     }
     bool ok = spelling->numbers && seen;
@@ -232,14 +233,14 @@ static void print_node(qf_buffer *buffer, const value_spelling *spelling, qf_nod
     const qf_op_info *info = qf_op_info_of(data->op);
     for (uint32_t i = 0; i < data->result_count; i++) {
         comma(buffer, i);
-        print_value(buffer, spelling, data->results[i]);
+        print_value(buffer, spelling, qf_result_at(data, i));
     }
     qf_buffer_print(buffer, "%s%s", data->result_count ? " = " : "", info->name);
     print_operands(buffer, spelling, data, info);
     print_attributes(buffer, graph, data, info);
     for (uint32_t i = 0; i < data->result_count; i++) {
         qf_buffer_text(buffer, qf_text_of(i ? ", " : " : "));
-        qf_type_print(buffer, graph->context, qf_value_type(graph, data->results[i]));
+        qf_type_print(buffer, graph->context, qf_value_type(graph, qf_result_at(data, i)));
     }
     print_suffix(buffer, graph, data, previous_tag);
 }

@@ -42,8 +42,7 @@ static void check_operands(graph_verifier *verifier, qf_node node, const qf_node
         const qf_use *use = &data->operands[i];
         uint32_t column = i < info->operand_count ? i : info->operand_count - 1;
         const char *name = info->operand_count ? info->operands[column].name : "";
-        if (use->user.id != node.id || use->index != i)
-            structure_fault(verifier, node, "operand %s: its use names another place", name);
+        if (use->user.id != node.id) structure_fault(verifier, node, "operand %s: its use names another place", name);
         if (!use->value.id) continue;
         if (!value_exists(verifier->graph, use->value)) {
             structure_fault(verifier, node, "operand %s: value %" PRIu32 " does not exist", name, use->value.id);
@@ -77,7 +76,7 @@ static void check_results(graph_verifier *verifier, qf_node node, const qf_node_
     if (data->result_count < required || data->result_count > most)
         structure_fault(verifier, node, "expected %" PRIu32 " results, found %" PRIu32, required, data->result_count);
     for (uint32_t i = 0; i < data->result_count; i++) {
-        qf_value result = data->results[i];
+        qf_value result = qf_result_at(data, i);
         if (!value_exists(verifier->graph, result) || verifier->defined[result.id]) {
             structure_fault(verifier, node, "result %" PRIu32 " does not exist or is defined twice", i);
             continue;
@@ -114,7 +113,7 @@ static uint64_t hash_node(const qf_graph *graph, const qf_node_data *data, const
     for (uint32_t i = 0; i < data->operand_count; i++)
         hash = qf_hash_mix(hash, operand_type(graph, &data->operands[i]));
     for (uint32_t i = 0; i < data->result_count; i++)
-        hash = qf_hash_mix(hash, qf_value_type(graph, data->results[i]).id);
+        hash = qf_hash_mix(hash, qf_value_type(graph, qf_result_at(data, i)).id);
     for (uint32_t i = 0; i < info->attribute_count; i++)
         hash = qf_attribute_hash(info->attributes[i].kind, &data->attributes[i], hash);
     return hash;
@@ -127,7 +126,7 @@ static bool nodes_alike(const void *owner, uint32_t id, const void *key) {
     for (uint32_t i = 0; i < a->operand_count; i++)
         if (operand_type(graph, &a->operands[i]) != operand_type(graph, &b->operands[i])) return false;
     for (uint32_t i = 0; i < a->result_count; i++)
-        if (qf_value_type(graph, a->results[i]).id != qf_value_type(graph, b->results[i]).id) return false;
+        if (qf_value_type(graph, qf_result_at(a, i)).id != qf_value_type(graph, qf_result_at(b, i)).id) return false;
     const qf_op_info *info = qf_op_info_of(a->op);
     for (uint32_t i = 0; i < info->attribute_count; i++)
         if (!qf_attribute_same(info->attributes[i].kind, &a->attributes[i], &b->attributes[i])) return false;
@@ -142,7 +141,7 @@ static bool check_node(graph_verifier *verifier, const qf_node_data *data, const
         return false;
     for (uint32_t i = 0; i < data->operand_count; i++) verifier->operands[i] = data->operands[i].value;
     for (uint32_t i = 0; i < data->result_count; i++)
-        verifier->types[i] = qf_value_type(verifier->graph, data->results[i]);
+        verifier->types[i] = qf_value_type(verifier->graph, qf_result_at(data, i));
     qf_verify_call call = {.graph = verifier->graph,
                            .info = info,
                            .operands = verifier->operands,

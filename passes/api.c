@@ -193,11 +193,11 @@ static bool add_attention(tag_directory *directory, const qf_graph *graph, qf_no
     const qf_node_data *data = qf_node_at(graph, node);
     qf_site site = empty_site;
     site.tag = data->tag;
-    site.name = qf_string_c(graph->context, qf_value_at(graph, data->results[0])->name);
+    site.name = qf_string_c(graph->context, qf_value_at(graph, qf_result_at(data, 0))->name);
     site.location = source_place(graph, data->location);
     if (!*site.name) site.name = site.location;
     site.recognised = true;
-    site.fused = qf_dtype_is_float8(qf_value_dtype(graph, data->results[0]));
+    site.fused = qf_dtype_is_float8(qf_value_dtype(graph, qf_result_at(data, 0)));
     site.fp8_query = qf_dtype_is_float8(qf_value_dtype(graph, qf_node_operand(graph, node, 0)));
     if (site.fused) describe_rewrites(directory, &site);
     if (!site.fused) {

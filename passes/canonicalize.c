@@ -21,7 +21,7 @@ static bool replace_by_value(qf_graph *graph, qf_node node, qf_value value) {
 
 bool qf_replace_by_node(qf_graph *graph, qf_node node, const qf_node_spec *spec) {
     const qf_node_data *data = qf_node_at(graph, node);
-    qf_string name = qf_value_at(graph, data->results[0])->name;
+    qf_string name = qf_value_at(graph, qf_result_at(data, 0))->name;
     qf_node_spec placed = *spec;
     placed.location = data->location;
     placed.tag = data->tag;
@@ -35,7 +35,7 @@ bool qf_replace_by_node(qf_graph *graph, qf_node node, const qf_node_spec *spec)
 static bool is_identity(const qf_graph *graph, qf_node node) {
     const qf_node_data *data = qf_node_at(graph, node);
     if (data->result_count != 1 || !data->operand_count || !data->operands[0].value.id) return false;
-    qf_type from = qf_value_type(graph, data->operands[0].value), to = qf_value_type(graph, data->results[0]);
+    qf_type from = qf_value_type(graph, data->operands[0].value), to = qf_value_type(graph, qf_result_at(data, 0));
     if (!qf_type_equal(from, to)) return false;
     bool ranked = qf_type_is_ranked(graph->context, to);
     switch (data->op) {

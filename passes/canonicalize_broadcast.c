@@ -12,8 +12,8 @@ static qf_dim aligned_dim(const qf_graph *graph, qf_value value, uint32_t axis, 
 /* The other operands, and `instead` in place of operand `index`, still have every extent of the result. */
 static bool still_covers(const qf_graph *graph, qf_node node, uint32_t index, qf_value instead) {
     const qf_node_data *data = qf_node_at(graph, node);
-    uint32_t rank = qf_value_rank(graph, data->results[0]);
-    const qf_dim *dims = qf_value_dims(graph, data->results[0]);
+    uint32_t rank = qf_value_rank(graph, qf_result_at(data, 0));
+    const qf_dim *dims = qf_value_dims(graph, qf_result_at(data, 0));
     bool ranked = qf_value_rank(graph, instead) == rank; /* some operand must have all axes */
     for (uint32_t i = 0; i < data->operand_count; i++) {
         qf_value value = data->operands[i].value;
@@ -57,7 +57,7 @@ bool qf_canonicalize_broadcast(qf_graph *graph, qf_node node) {
     const qf_node_data *data = qf_node_at(graph, node);
     bool changed = false;
     if (!qf_op_has_trait(data->op, QF_TRAIT_ELEMENTWISE) || data->operand_count < 2 ||
-        qf_value_rank(graph, data->results[0]) == QF_UNRANKED)
+        qf_value_rank(graph, qf_result_at(data, 0)) == QF_UNRANKED)
         return false;
     for (uint32_t i = 0; i < data->operand_count; i++) {
         qf_value source = data->operands[i].value.id ? broadcast_source(graph, data->operands[i].value) : (qf_value){0};

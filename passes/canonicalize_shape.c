@@ -54,7 +54,7 @@ bool qf_canonicalize_shape(qf_graph *graph, qf_symbolic *symbolic, qf_node node)
     if (data->result_count != 1 || data->op == QF_OP_constant || data->op == QF_OP_iota ||
         data->op == QF_OP_parameter || data->op == QF_OP_opaque)
         return false;
-    qf_value result = data->results[0];
+    qf_value result = qf_result_at(data, 0);
     qf_dtype dtype = qf_value_dtype(graph, result);
     if ((dtype != QF_I64 && dtype != QF_I32 && dtype != QF_I1) || qf_value_rank(graph, result) > 1) return false;
     const qf_dim *elements;

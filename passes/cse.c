@@ -23,7 +23,7 @@ static uint64_t hash_node(const qf_graph *graph, const qf_node_data *data) {
     for (uint32_t i = 0; i < info->attribute_count; i++)
         hash = qf_attribute_hash(info->attributes[i].kind, &data->attributes[i], hash);
     for (uint32_t i = 0; i < data->result_count; i++)
-        hash = qf_hash_mix(hash, qf_value_type(graph, data->results[i]).id);
+        hash = qf_hash_mix(hash, qf_value_type(graph, qf_result_at(data, i)).id);
     return hash;
 }
 
@@ -35,7 +35,7 @@ static bool nodes_equal(const void *owner, uint32_t id, const void *key) {
     for (uint32_t i = 0; i < a->operand_count; i++)
         if (operand(graph, a, i).id != operand(graph, b, i).id) return false;
     for (uint32_t i = 0; i < a->result_count; i++)
-        if (qf_value_type(graph, a->results[i]).id != qf_value_type(graph, b->results[i]).id) return false;
+        if (qf_value_type(graph, qf_result_at(a, i)).id != qf_value_type(graph, qf_result_at(b, i)).id) return false;
     for (uint32_t i = 0; i < info->attribute_count; i++)
         if (!qf_attribute_same(info->attributes[i].kind, &a->attributes[i], &b->attributes[i])) return false;
     return true;
@@ -63,7 +63,7 @@ qf_status qf_pass_cse(qf_pass_call *call) {
             continue;
         }
         for (uint32_t i = 0; i < data->result_count; i++)
-            qf_graph_replace_all_uses(graph, data->results[i], qf_node_result(graph, earlier, i));
+            qf_graph_replace_all_uses(graph, qf_result_at(data, i), qf_node_result(graph, earlier, i));
         qf_graph_erase(graph, node);
         call->changed = true;
     }

@@ -12,7 +12,7 @@ static bool has_effect(const qf_graph *graph, qf_node node) {
 static bool is_used(const qf_graph *graph, qf_node node) {
     const qf_node_data *data = qf_node_at(graph, node);
     for (uint32_t i = 0; i < data->result_count; i++)
-        if (qf_value_at(graph, data->results[i])->use_count) return true;
+        if (qf_value_at(graph, qf_result_at(data, i))->use_count) return true;
     return false;
 }
 

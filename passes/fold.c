@@ -22,7 +22,7 @@ static bool foldable(const qf_graph *graph, qf_node node, const qf_literal **ope
     }
     for (uint32_t i = 0; i < data->result_count; i++) {
         uint64_t count;
-        qf_type type = qf_value_type(graph, data->results[i]);
+        qf_type type = qf_value_type(graph, qf_result_at(data, i));
         if (!qf_type_static_count(graph->context, type, &count)) return false;
         if (qf_dtype_bytes(qf_type_dtype(graph->context, type), count) > MAX_RESULT_BYTES) return false;
     }
@@ -36,14 +36,14 @@ static qf_status replace_by_constants(qf_graph *graph, qf_node node, const qf_li
         qf_node_spec spec = {.op = QF_OP_constant,
                              .attributes = attributes,
                              .result_types = &results[i].type,
-                             .result_names = &qf_value_at(graph, data.results[i])->name,
+                             .result_names = &qf_value_at(graph, qf_result_at(&data, i))->name,
                              .location = data.location,
                              .tag = data.tag};
         qf_string name = *spec.result_names;
         spec.result_names = &name;
         qf_node made = qf_graph_insert(graph, node, &spec);
         if (!made.id) return qf_context_status(graph->context);
-        qf_graph_replace_all_uses(graph, data.results[i], qf_node_result(graph, made, 0));
+        qf_graph_replace_all_uses(graph, qf_result_at(&data, i), qf_node_result(graph, made, 0));
     }
     qf_graph_erase(graph, node);
     return QF_OK;
@@ -72,7 +72,7 @@ static qf_status fold_node(qf_pass_call *call, qf_node node, const qf_literal *c
     void *bytes[MAX_RESULTS] = {0};
     qf_status status = QF_OK;
     for (uint32_t i = 0; i < result_count && status == QF_OK; i++) {
-        qf_type type = qf_value_type(graph, data->results[i]);
+        qf_type type = qf_value_type(graph, qf_result_at(data, i));
         uint64_t count = 0;
         (void)qf_type_static_count(context, type, &count);
         results[i] = (qf_literal){type, qf_dtype_bytes(qf_type_dtype(context, type), count), NULL};

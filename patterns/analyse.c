@@ -15,7 +15,7 @@ bool qf_is_dead(const qf_graph *graph, qf_node node) {
     const qf_node_data *data = qf_node_at(graph, node);
     if (!qf_op_has_trait(data->op, QF_TRAIT_PURE)) return false;
     for (uint32_t i = 0; i < data->result_count; i++)
-        if (qf_value_at(graph, data->results[i])->use_count) return false;
+        if (qf_value_at(graph, qf_result_at(data, i))->use_count) return false;
     return true;
 }
 
@@ -29,8 +29,8 @@ static bool check_users(qf_candidate *c) {
     for (uint32_t i = 0; i < c->path.count; i++) {
         const qf_node_data *data = qf_node_at(graph, c->path.nodes[i]);
         for (uint32_t r = 0; r < data->result_count; r++) {
-            if (data->results[r].id == c->result.id) continue;
-            QF_FOR_EACH_USE(graph, data->results[r], use) {
+            if (qf_result_at(data, r).id == c->result.id) continue;
+            QF_FOR_EACH_USE(graph, qf_result_at(data, r), use) {
                 if (!counts_as_use(graph, use) || qf_path_has(&c->path, use->user)) continue;
                 if (qf_node_op(graph, use->user) == QF_OP_return)
                     return qf_candidate_miss(c, QF_REASON_graph_output, c->path.nodes[i],

@@ -264,7 +264,7 @@ static void erase_unread(qf_graph *graph, qf_value value) {
         const qf_node_data *data = qf_node_at(graph, node);
         bool read = false;
         for (uint32_t i = 0; i < data->result_count; i++)
-            read = read || qf_value_at(graph, data->results[i])->use_count;
+            read = read || qf_value_at(graph, qf_result_at(data, i))->use_count;
         if (read) continue;
         for (uint32_t i = 0; i < data->operand_count && count < QF_COUNT_OF(stack); i++)
             if (data->operands[i].value.id) stack[count++] = qf_value_producer(graph, data->operands[i].value);

@@ -130,7 +130,7 @@ bool qf_node_is_pointwise(const qf_graph *graph, qf_node node, uint32_t operand)
         if (i != operand && other.id && !qf_value_is_scalar(graph, other)) return false;
     }
     return operand < data->operand_count && data->operands[operand].value.id &&
-           same_dims(graph, data->operands[operand].value, data->results[0]);
+           same_dims(graph, data->operands[operand].value, qf_result_at(data, 0));
 }
 
 bool qf_dtype_widens(qf_dtype from, qf_dtype to) {

@@ -99,7 +99,7 @@ static bool match_results(qf_match *match, const qf_rule_node *pattern, qf_node 
     bool several = pattern->info->result_count && pattern->info->results[0].kind == QF_RESULT_SEVERAL;
     if (several && data->result_count != pattern->result_count) return false;
     for (uint32_t i = pattern->result_count; i < data->result_count; i++)
-        if (qf_value_at(graph, data->results[i])->use_count && !pattern->keep) return false;
+        if (qf_value_at(graph, qf_result_at(data, i))->use_count && !pattern->keep) return false;
     return true;
 }
 
@@ -143,7 +143,8 @@ static bool match_user(qf_match *match, uint32_t step) {
     if (!value.id) return false;
     bool commutative = match->rule->before[plan->node].info->traits & QF_TRAIT_COMMUTATIVE && plan->operand < 2;
     QF_FOR_EACH_USE(match->graph, value, use) {
-        if (use->index != plan->operand && !(commutative && use->index < 2)) continue;
+        uint32_t index = qf_use_index(match->graph, use);
+        if (index != plan->operand && !(commutative && index < 2)) continue;
         bool taken = false;
         for (uint32_t i = 0; i < match->rule->before_count; i++)
             taken |= match->nodes[i].id == use->user.id && i != plan->node;

@@ -77,7 +77,8 @@ static bool nothing_leaves_the_match(rewriter *r) {
         if (rule->before[n].keep) continue;
         const qf_node_data *data = qf_node_at(r->graph, r->match->nodes[n]);
         for (uint32_t i = 0; i < data->result_count; i++)
-            if (!is_replaced(rule, n, i) && !only_used_inside(r, data->results[i], r->match->nodes[n])) return false;
+            if (!is_replaced(rule, n, i) && !only_used_inside(r, qf_result_at(data, i), r->match->nodes[n]))
+                return false;
     }
     for (uint32_t c = 0; c < rule->chain_count; c++) {
         uint32_t producer = rule->values[rule->chains[c].value].before;
@@ -295,7 +296,7 @@ static bool is_dead(const qf_graph *graph, qf_node node) {
     const qf_node_data *data = qf_node_at(graph, node);
     if (data->erased || !qf_op_has_trait(data->op, QF_TRAIT_PURE)) return false;
     for (uint32_t i = 0; i < data->result_count; i++)
-        if (qf_value_at(graph, data->results[i])->use_count) return false;
+        if (qf_value_at(graph, qf_result_at(data, i))->use_count) return false;
     return true;
 }
 

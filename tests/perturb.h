@@ -46,7 +46,7 @@ static inline void perturb_duplicate(qf_graph *graph, qf_node node, uint64_t *st
     if (data->operand_count > 64 || data->result_count > 64) return;
     uint32_t operand_count = data->operand_count, result_count = data->result_count;
     for (uint32_t i = 0; i < operand_count; i++) operands[i] = data->operands[i].value;
-    for (uint32_t i = 0; i < result_count; i++) types[i] = qf_value_type(graph, data->results[i]);
+    for (uint32_t i = 0; i < result_count; i++) types[i] = qf_value_type(graph, qf_result_at(data, i));
     qf_node_spec spec = {.op = data->op,
                          .operands = operands,
                          .operand_count = operand_count,
@@ -61,7 +61,7 @@ static inline void perturb_duplicate(qf_graph *graph, qf_node node, uint64_t *st
         for (qf_use *use = qf_value_at(graph, from)->first_use; use; use = next) {
             next = use->next;
             if (perturb_chance(state, 50))
-                qf_graph_set_operand(graph, use->user, use->index, qf_node_result(graph, copy, i));
+                qf_graph_set_operand(graph, use->user, qf_use_index(graph, use), qf_node_result(graph, copy, i));
         }
     }
 }
@@ -110,7 +110,7 @@ static inline void perturb_identity(qf_graph *graph, qf_use *use, uint64_t *stat
         there =
             perturb_layout_node(graph, use->user, QF_OP_permute, (qf_attribute){.ints = inverse, .count = rank}, there);
     }
-    qf_graph_set_operand(graph, use->user, use->index, there);
+    qf_graph_set_operand(graph, use->user, qf_use_index(graph, use), there);
 }
 
 static inline void perturb_identities(qf_graph *graph, uint64_t *state) {
@@ -149,7 +149,7 @@ static inline void perturb_order(qf_graph *graph, uint64_t *state) {
         ready[pick] = ready[--ready_count];
         qf_graph_move_before(graph, node, graph->last);
         const qf_node_data *data = qf_node_at(graph, node);
-        for (uint32_t i = 0; i < data->result_count; i++) QF_FOR_EACH_USE(graph, data->results[i], use)
+        for (uint32_t i = 0; i < data->result_count; i++) QF_FOR_EACH_USE(graph, qf_result_at(data, i), use)
         if (--waiting[use->user.id] == 0 && qf_node_op(graph, use->user) != QF_OP_return)
             ready[ready_count++] = use->user;
         qf_node after = effect_after[node.id];

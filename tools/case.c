@@ -297,7 +297,7 @@ static bool rounds_to_float8(const qf_graph *graph) {
         const qf_node_data *data = qf_node_at(graph, node);
         bool moves = qf_op_has_trait(data->op, QF_TRAIT_LAYOUT) || data->op == QF_OP_parameter;
         for (uint32_t i = 0; i < data->result_count && !moves && data->op != QF_OP_constant; i++)
-            if (qf_dtype_is_float8(qf_value_dtype(graph, data->results[i]))) return true;
+            if (qf_dtype_is_float8(qf_value_dtype(graph, qf_result_at(data, i)))) return true;
     }
     return false;
 }

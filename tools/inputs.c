@@ -195,10 +195,11 @@ static void follow(use *u, qf_value value, uint32_t depth) {
     if (depth == 4 * MAX_DEPTH || u->seen[value.id]) return;
     u->seen[value.id] = true;
     QF_FOR_EACH_USE(u->graph, value, at) {
-        add_use(u, at->user, at->index);
+        add_use(u, at->user, qf_use_index(u->graph, at));
         const qf_node_data *data = qf_node_at(u->graph, at->user);
         for (uint32_t i = 0; passes_on(u->graph, at->user) && i < data->result_count; i++)
-            if (!qf_dtype_is_float(qf_value_dtype(u->graph, data->results[i]))) follow(u, data->results[i], depth + 1);
+            if (!qf_dtype_is_float(qf_value_dtype(u->graph, qf_result_at(data, i))))
+                follow(u, qf_result_at(data, i), depth + 1);
     }
 }
 

@@ -25,7 +25,7 @@ typedef struct judge {
 bool judge_is_sixteen_bit(const qf_graph *graph) {
     QF_FOR_EACH_NODE(graph, node) {
         const qf_node_data *data = qf_node_at(graph, node);
-        qf_dtype dtype = data->result_count ? qf_value_dtype(graph, data->results[0]) : QF_DTYPE_NONE;
+        qf_dtype dtype = data->result_count ? qf_value_dtype(graph, qf_result_at(data, 0)) : QF_DTYPE_NONE;
         bool contracts = data->op == QF_OP_contract || data->op == QF_OP_matmul || data->op == QF_OP_attention;
         if (contracts && (dtype == QF_F16 || dtype == QF_BF16)) return true;
     }
@@ -70,7 +70,7 @@ static void widen_layouts(qf_graph *graph, qf_value value) {
     QF_FOR_EACH_USE(graph, value, use) {
         if (!qf_op_has_trait(qf_node_op(graph, use->user), QF_TRAIT_LAYOUT)) continue;
         const qf_node_data *user = qf_node_at(graph, use->user);
-        for (uint32_t i = 0; i < user->result_count; i++) widen_layouts(graph, user->results[i]);
+        for (uint32_t i = 0; i < user->result_count; i++) widen_layouts(graph, qf_result_at(user, i));
     }
 }
 
@@ -93,7 +93,7 @@ static qf_status run_up_to_sites(judge *state, qf_interpreter *interpreter, cons
         const qf_node_data *data = qf_node_at(graph, node);
         bool attention = data->op == QF_OP_attention || data->op == QF_OP_paged_attention;
         for (uint32_t i = 0; i < data->result_count && !attention; i++)
-            if (fused_source(state->after_graph, data->results[i]).id) needed[node.id] = true;
+            if (fused_source(state->after_graph, qf_result_at(data, i)).id) needed[node.id] = true;
         if (attention && is_fused(state->after_graph, node)) needed[node.id] = true;
         for (uint32_t i = 0; needed[node.id] && i < data->operand_count; i++)
             needed[qf_value_producer(graph, data->operands[i].value).id] = true;
@@ -216,13 +216,13 @@ static void compare_names(judge *state, bool *done) {
     const qf_graph *after = state->after_graph;
     QF_FOR_EACH_NODE(after, node) {
         const qf_node_data *data = qf_node_at(after, node);
-        qf_node site = data->result_count ? fused_source(after, data->results[0]) : (qf_node){0};
+        qf_node site = data->result_count ? fused_source(after, qf_result_at(data, 0)) : (qf_node){0};
         if (!site.id || done[site.id]) continue;
-        const qf_value_data *result = qf_value_at(after, data->results[0]);
+        const qf_value_data *result = qf_value_at(after, qf_result_at(data, 0));
         qf_value old = result->name.id ? named_before(state, result) : (qf_value){0};
         if (!old.id) continue;
         done[site.id] = true;
-        judge_site(state, site, old, data->results[0]);
+        judge_site(state, site, old, qf_result_at(data, 0));
     }
 }
 

@@ -137,7 +137,7 @@ static bool write_value(qf_mlir_export *export, qf_value value, spot at, uint32_
     for (uint32_t i = 0; i < data->result_count; i++) {
         types[i] = i == result && !mlirTypeIsNull(type)
                        ? type
-                       : qf_mlir_type_back(export->mlir, export->context, qf_value_type(graph, data->results[i]));
+                       : qf_mlir_type_back(export->mlir, export->context, qf_value_type(graph, qf_result_at(data, i)));
         if (mlirTypeIsNull(types[i])) return false;
     }
     MlirOperation made = {NULL};
@@ -146,7 +146,7 @@ static bool write_value(qf_mlir_export *export, qf_value value, spot at, uint32_
         if (mlirOperationIsNull(made)) return false;
     }
     for (uint32_t i = 0; i < data->result_count; i++) {
-        qf_mlir_made *entry = &export->made[data->results[i].id];
+        qf_mlir_made *entry = &export->made[qf_result_at(data, i).id];
         *entry = (qf_mlir_made){.position = at.position};
         if (!export->dry) entry->value = mlirOperationGetResult(made, i);
         if (i == result) *out = entry->value;
@@ -175,7 +175,7 @@ static bool find_frontier(qf_mlir_export *export, qf_node node, uint32_t site, v
     value_list pending = {NULL, 0, 0};
     bool good = true;
     for (uint32_t i = 0; good && i < data->result_count; i++)
-        good = add_value(export, &pending, data->results[i], site);
+        good = add_value(export, &pending, qf_result_at(data, i), site);
     for (uint32_t next = 0; good && next < pending.count; next++) {
         qf_value value = pending.items[next];
         if (export->heads[value.id]) {
@@ -186,7 +186,7 @@ static bool find_frontier(qf_mlir_export *export, qf_node node, uint32_t site, v
         QF_FOR_EACH_USE(graph, value, use) {
             const qf_node_data *user = qf_node_at(graph, use->user);
             for (uint32_t i = 0; good && i < user->result_count; i++)
-                good = add_value(export, &pending, user->results[i], site);
+                good = add_value(export, &pending, qf_result_at(user, i), site);
         }
     }
     QF_FREE_ITEMS(export->context, pending.items, pending.capacity);

@@ -39,7 +39,7 @@ Onnx__NodeProto *qf_onnx_write_node(qf_onnx_export *export, qf_node node, const 
     }
     while (proto->n_input && !*proto->input[proto->n_input - 1]) proto->n_input--;
     for (uint32_t i = 0; i < data->result_count; i++)
-        proto->output[proto->n_output++] = qf_onnx_name_of(export, data->results[i]);
+        proto->output[proto->n_output++] = qf_onnx_name_of(export, qf_result_at(data, i));
     qf_onnx_list_add(export, &export->nodes, proto);
     return export->failed ? NULL : proto;
 }

@@ -81,8 +81,8 @@ static void export_node(qf_onnx_export *export, qf_node node) {
             proto->input[i] = qf_onnx_name_of(export, data->operands[operand++].value);
     for (size_t i = 0; i < proto->n_output; i++) {
         if (!*qf_onnx_text(proto->output[i]) || result >= data->result_count) continue;
-        proto->output[i] = qf_onnx_name_of(export, data->results[result]);
-        qf_onnx_declare(export, data->results[result++]);
+        proto->output[i] = qf_onnx_name_of(export, qf_result_at(data, result));
+        qf_onnx_declare(export, qf_result_at(data, result++));
     }
     if (!write_captures(export, node, proto, operand)) export->failed = true;
     qf_onnx_use_domain(export, qf_onnx_text(proto->domain));
@@ -105,7 +105,7 @@ static void export_foreign(qf_onnx_export *export, qf_node node, const char *nam
     Onnx__NodeProto *proto = qf_onnx_write_node(export, node, domain, dot ? dot + 1 : name);
     if (proto && payload.size) qf_onnx_write_string(export, proto, "payload", payload.data, payload.size);
     const qf_node_data *data = qf_node_at(export->graph, node);
-    for (uint32_t i = 0; proto && i < data->result_count; i++) qf_onnx_declare(export, data->results[i]);
+    for (uint32_t i = 0; proto && i < data->result_count; i++) qf_onnx_declare(export, qf_result_at(data, i));
 }
 
 /* A payload that unpacks to a node of the same op came from here. */

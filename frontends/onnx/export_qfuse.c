@@ -71,5 +71,5 @@ void qf_onnx_export_qfuse(qf_onnx_export *export, qf_node node) {
     Onnx__NodeProto *proto = qf_onnx_write_node(export, node, "qfuse", info->name);
     for (uint32_t i = 0; proto && i < info->attribute_count; i++)
         write_attribute(export, proto, &info->attributes[i], &data->attributes[i]);
-    for (uint32_t i = 0; proto && i < data->result_count; i++) qf_onnx_declare(export, data->results[i]);
+    for (uint32_t i = 0; proto && i < data->result_count; i++) qf_onnx_declare(export, qf_result_at(data, i));
 }

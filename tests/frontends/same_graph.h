@@ -44,8 +44,8 @@ static uint64_t same_signature(const qf_graph *graph) {
             hash = qf_hash_mix(hash, data->operands[i].value.id ? hashes[data->operands[i].value.id] : 3);
         for (uint32_t i = 0; i < data->result_count; i++) {
             qf_buffer type = {.context = graph->context};
-            qf_type_print(&type, graph->context, qf_value_type(graph, data->results[i]));
-            hashes[data->results[i].id] = same_hash_text(&type, qf_hash_mix(hash, i));
+            qf_type_print(&type, graph->context, qf_value_type(graph, qf_result_at(data, i)));
+            hashes[qf_result_at(data, i).id] = same_hash_text(&type, qf_hash_mix(hash, i));
             qf_buffer_destroy(&type);
         }
         if (data->op == QF_OP_return) result = hash;
