@@ -150,6 +150,7 @@ static uint32_t lanes_of(int64_t size) {
 /* The scale of the whole tensor, or (fused with quantisation where `params->y` is given) one for each entry. */
 static qf_status add_dynamic(qf_cuda_recorder *recorder, qf_dynamic_params *params, bool whole) {
     params->lanes = lanes_of(params->size);
+    params->run = params->is_fast ? QF_DYNAMIC_RUN : QF_DYNAMIC_PAIR;
     uint32_t threads = whole ? 512 : params->lanes > 32 ? params->lanes : THREADS;
     if (!whole && params->is_fast && qf_dtype_bits((qf_dtype)params->x_dtype) == 16) {
         int64_t runs = qf_cuda_divide_up(params->size, (int64_t)params->lanes * 8);

@@ -124,7 +124,8 @@ __device__ __forceinline__ void convert_runs(const qf_quantise_params &params) {
 
 // --------------------------------------------------------------------------------------------------- dynamic_quantize
 
-// Runs of eight for the compact dtypes, single elements for others and for what is left.
+// Runs of eight of the compact dtypes at once; of others, and of what is left, an element after another, each thread
+// `run` neighbours.
 template <typename VISIT>
 __device__ __forceinline__ void for_each_f32(const qf_dynamic_params &params, int64_t first, int64_t last,
                                              uint32_t lane, uint32_t lanes, VISIT visit) {
@@ -137,10 +138,12 @@ __device__ __forceinline__ void for_each_f32(const qf_dynamic_params &params, in
         }
         first = end;
     }
-    for (int64_t i = first + lane; i < last; i += lanes) {
-        float values[1] = {load_f32(params.x_dtype, params.x, i)};
-        visit(i, values);
-    }
+    const uint32_t run = params.run;
+    for (int64_t start = first + lane * run; start < last; start += lanes * run)
+        for (int64_t i = start; i < start + run && i < last; i++) {
+            float values[1] = {load_f32(params.x_dtype, params.x, i)};
+            visit(i, values);
+        }
 }
 
 // NaN does not count.

@@ -9,6 +9,9 @@
 #define QF_QUANTISE_AXES 8
 /* Consecutive elements of a thread. */
 #define QF_QUANTISE_RUN  16
+/* Consecutive elements of a thread of dynamic_quantize: both elements of a byte of 4-bit ones have one owner. */
+#define QF_DYNAMIC_RUN   8
+#define QF_DYNAMIC_PAIR  2
 
 /* Collapsed axes of x, the last one innermost; `block` neighbours of an axis share an entry of scale and zero_point. */
 typedef struct qf_quantise_params {
@@ -36,8 +39,9 @@ typedef struct qf_dynamic_params {
         *maximum; /* kernel of a whole tensor: [0] bits of max|x| so far, [1] CTAs that are done; zero between runs */
     uint32_t x_dtype, y_dtype, bound_dtype;
     uint32_t lanes;     /* threads that share an entry: a power of two */
+    uint32_t run;       /* consecutive elements that one of them takes at a time */
     uint32_t kept_runs; /* of an entry, by thread: all of them or none; is_fast then */
-    uint32_t is_fast;   /* runs of eight are aligned, of the compact dtypes */
+    uint32_t is_fast;   /* runs are of QF_DYNAMIC_RUN, aligned, of the compact dtypes */
 } qf_dynamic_params;
 
 #endif

@@ -200,6 +200,28 @@ static void odd_groups_of_nibbles_are_stored_apart(void **state) {
     cuda_finish(&test);
 }
 
+/* Threads share out an entry by runs of whole bytes: two threads that store halves of one byte lose one of them. */
+static void threads_of_an_entry_own_whole_bytes(void **state) {
+    (void)state;
+    static const qf_dtype types[] = {QF_F8E4M3FN, QF_F4E2M1FN, QF_I8};
+    static const int64_t sizes[] = {2, 16, 18, 128, 4096};
+    for (size_t i = 0; i < QF_COUNT_OF(types) * QF_COUNT_OF(sizes); i++) {
+        qf_dtype y = types[i % QF_COUNT_OF(types)];
+        int64_t size = sizes[i / QF_COUNT_OF(types)];
+        cuda_test test;
+        cuda_start(&test);
+        add_dynamic(&test, QF_BF16, CUDA_SHAPE(6, 4 * size), y, CUDA_SHAPE(6, 4), QF_VALUE_group, size);
+        assert_int_equal(cuda_record(&test, 0), QF_OK);
+        assert_int_equal(cuda_action_count(&test), 1);
+        const qf_dynamic_params *params = cuda_launch_at(&test, 0, "qf_dynamic_quantize")->params;
+        assert_non_null(params->y);
+        assert_int_equal(params->run * qf_dtype_bits(y) % 8, 0);
+        assert_int_equal(params->size * qf_dtype_bits(y) % 8, 0); /* an entry begins on a byte */
+        assert_int_equal(params->run, params->is_fast ? 8 : 2);
+        cuda_finish(&test);
+    }
+}
+
 /* --- norms and activations --- */
 
 static qf_kernel_step *add_norm(cuda_test *test, qf_dtype dtype, cuda_shape shape, qf_dtype out, int64_t axis) {
@@ -295,6 +317,7 @@ int main(void) {
                                        cmocka_unit_test(a_whole_tensor_takes_two_launches),
                                        cmocka_unit_test(tokens_and_groups_take_one),
                                        cmocka_unit_test(odd_groups_of_nibbles_are_stored_apart),
+        cmocka_unit_test(threads_of_an_entry_own_whole_bytes),
                                        cmocka_unit_test(norm_rows_are_shared_by_lanes),
                                        cmocka_unit_test(norms_of_odd_sizes_go_by_elements),
                                        cmocka_unit_test(silu_mul_halves_rows),
