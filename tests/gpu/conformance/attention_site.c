@@ -127,6 +127,7 @@ static void add_outputs(test_case *test, const site *at) {
                                                              : 5e-4});
     test->rounds_p = narrow(at->type) && !has(at, SITE_P_KERNEL | SITE_P_GRAPH);
     test->kernel_p = has(at, SITE_P_KERNEL);
+    test->keys = at->keys;
     test->small = has(at, SITE_SMALL);
     test->replays = has(at, SITE_REPLAYS);
 }

@@ -88,22 +88,38 @@ bound bound_of(qf_op op, qf_dtype operand, qf_dtype result) {
     return (bound){.kind = BOUND_VALUES};
 }
 
+typedef struct float_format {
+    qf_dtype dtype;
+    int digits, lowest; /* of the significand behind the point; the exponent of the smallest normal number */
+} float_format;
+
+static const float_format *format_of(qf_dtype dtype) {
+    static const float_format formats[] = {{QF_F64, 52, -1022},    {QF_F32, 23, -126},     {QF_F16, 10, -14},
+                                           {QF_BF16, 7, -126},     {QF_F8E4M3FN, 3, -6},   {QF_F8E5M2, 2, -14},
+                                           {QF_F8E4M3FNUZ, 3, -7}, {QF_F8E5M2FNUZ, 2, -15}};
+    for (size_t i = 0; i < QF_COUNT_OF(formats); i++)
+        if (formats[i].dtype == dtype) return &formats[i];
+    return NULL;
+}
+
+double rounded_sum_bound(qf_dtype dtype, int64_t terms, double largest) {
+    const float_format *format = format_of(dtype);
+    if (!format) return 0;
+    /* With u = 2^-(digits + 1) a normal number moves by at most u / (1 + u) of itself, so the logarithm by at most
+     * log(1 + u) either way; a smaller one moves by at most half of the smallest code. */
+    double u = ldexp(1, -format->digits - 1);
+    return log1p(u) + (double)terms * ldexp(u, format->lowest) / largest;
+}
+
 /* --- comparison --- */
 
 /* The distance of neighbouring numbers of the type around `number`. */
 static double unit_of(qf_dtype dtype, double number) {
-    static const struct {
-        qf_dtype dtype;
-        int digits, lowest;
-    } formats[] = {{QF_F64, 52, -1022},  {QF_F32, 23, -126},  {QF_F16, 10, -14},      {QF_BF16, 7, -126},
-                   {QF_F8E4M3FN, 3, -6}, {QF_F8E5M2, 2, -14}, {QF_F8E4M3FNUZ, 3, -7}, {QF_F8E5M2FNUZ, 2, -15}};
-    for (size_t i = 0; i < QF_COUNT_OF(formats); i++) {
-        if (formats[i].dtype != dtype) continue;
-        int exponent = formats[i].lowest;
-        if (number != 0 && isfinite(number)) (void)frexp(number, &exponent), exponent--;
-        return ldexp(1, (exponent < formats[i].lowest ? formats[i].lowest : exponent) - formats[i].digits);
-    }
-    return 0;
+    const float_format *format = format_of(dtype);
+    if (!format) return 0;
+    int exponent = format->lowest;
+    if (number != 0 && isfinite(number)) (void)frexp(number, &exponent), exponent--;
+    return ldexp(1, (exponent < format->lowest ? format->lowest : exponent) - format->digits);
 }
 
 static bool same(double a, double b) {
@@ -181,7 +197,7 @@ static double largest_magnitude(const qf_tensor *tensor) {
 static bool near_hold(const bound *within, const qf_tensor *found, const qf_tensor *wanted, char *message,
                       size_t size) {
     tally at = {.count = count_of(wanted)};
-    double room = within->relative > 0 ? within->relative * largest_magnitude(wanted) : 0;
+    double room = within->absolute + (within->relative > 0 ? within->relative * largest_magnitude(wanted) : 0);
     for (int64_t i = 0; i < at.count; i++) {
         double a = qf_load_f64(found->dtype, found->data, i), b = qf_load_f64(wanted->dtype, wanted->data, i);
         if (same(a, b) || (within->kind != BOUND_VALUES && a == b)) continue;

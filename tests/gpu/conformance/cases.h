@@ -54,13 +54,14 @@ typedef struct fill {
 typedef enum bound_kind {
     BOUND_BYTES,  /* the same bytes */
     BOUND_VALUES, /* the same values; any NaN equals any NaN */
-    BOUND_NEAR,   /* within `ulps` units of the result's type plus `relative` times the largest reference magnitude */
+    BOUND_NEAR, /* within `ulps` units of the result's type plus `relative` times the largest reference magnitude, plus
+                   `absolute` */
     BOUND_CODES /* at least `share` of the codes equal, none off by more than `most_off` and by more than `relative` */
 } bound_kind;
 
 typedef struct bound {
     bound_kind kind;
-    double ulps, relative;
+    double ulps, relative, absolute;
     double share;
     uint32_t most_off;
     double outliers; /* share of elements that may lie up to five times further off */
@@ -95,6 +96,7 @@ struct test_case {
     bool replays;     /* also captured, and replayed twenty times */
     bool rounds_p;    /* attention with p=none over FP8 values: kernels written for FP8 round P all the same */
     bool kernel_p;    /* attention with p=kernel: a kernel may keep P more exactly than the CPU, which rounds it */
+    int64_t keys;     /* attention: of a row, at most */
     bool aligned;     /* no second run with memory that is aligned to one element only */
     uint32_t seconds; /* until the watchdog ends it; 0: the suite's */
     /* Changes the inputs after they were filled (host memory, in order of inputs); NULL: does not. */
@@ -132,6 +134,9 @@ double random_normal(random_state *random);
 
 /* bounds.c: what a result of the op may differ by from the CPU's. docs/numerics.md has the same table in words. */
 bound bound_of(qf_op op, qf_dtype operand, qf_dtype result);
+/* How far the logarithm of a sum of `terms` positive numbers may move when each is rounded to `dtype`; the largest of
+ * them is at least `largest`. */
+double rounded_sum_bound(qf_dtype dtype, int64_t terms, double largest);
 /* Compares `found` with `wanted`, both in host memory; false after writing into `message`. */
 bool bound_holds(const bound *within, const qf_tensor *found, const qf_tensor *wanted, char *message, size_t size);
 
