@@ -33,7 +33,7 @@ fi
 
 say "putting it together"
 rm -rf "$bundle"
-mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/scripts" "$bundle/bench" "$bundle/model" "$bundle/python/qfuse" "$bundle/python/tests"
+mkdir -p "$bundle"/{bin,lib,scripts,bench,model,python/qfuse,python/tests,tests/e2e}
 cp "$folder/tools/qfuse" "$folder/tests/gpu/conformance/conformance" "$folder/tests/emitted/emitted_example" \
     "$folder/examples/host_custom_call" "$bundle/bin/"
 cp python/qfuse/*.py "$bundle/python/qfuse/"
@@ -50,6 +50,7 @@ ldd "$bundle"/bin/qfuse "$bundle"/bin/host_custom_call "$bundle"/bin/conformance
     while IFS= read -r library; do cp -L "$library" "$bundle/lib/"; done
 find "$bundle/bin" "$bundle/lib" -type f -exec strip --strip-unneeded {} +
 cp scripts/corpus.sh "$bundle/scripts/"
+cp tests/e2e/unfaithful_references.txt "$bundle/tests/e2e/"
 cp scripts/gpu/run.sh "$bundle/run.sh"
 cp examples/llama_fp8_kv/* "$bundle/model/"
 if [ -f bench/attention.py ]; then cp bench/attention.py "$bundle/bench/"; fi

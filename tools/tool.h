@@ -36,6 +36,7 @@ typedef struct tool_options {
     double tolerance;
     bool rewrite_limited; /* --rewrite-limit was given, also as 0 */
     bool print_changed, timing, statistics, no_verify, verify_rewrites, remarks, json, quiet, help;
+    bool unlike_reference;
 } tool_options;
 
 /* Kinds of warnings that are kept until they are printed with their counts. */
