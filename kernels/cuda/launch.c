@@ -49,14 +49,8 @@ qf_cuda_matmul *qf_cuda_add_matmul(qf_cuda_recorder *recorder) {
     return action ? &action->matmul : NULL;
 }
 
-qf_status qf_cuda_add_copy(qf_cuda_recorder *recorder, void *to, const void *from, size_t size) {
-    if (!size || to == from) return QF_OK;
-    qf_cuda_action *action = append(recorder, QF_CUDA_COPY);
-    if (!action) return QF_ERROR_OUT_OF_MEMORY;
-    action->copy.to = to;
-    action->copy.from = from;
-    action->copy.size = size;
-    return QF_OK;
+qf_cuda_action *qf_cuda_add_driver_copy(qf_cuda_recorder *recorder) {
+    return append(recorder, QF_CUDA_COPY);
 }
 
 void *qf_cuda_scratch(qf_cuda_recorder *recorder, size_t size) {

@@ -108,7 +108,10 @@ qf_cuda_launch *qf_cuda_add_launch(qf_cuda_recorder *recorder, const char *image
                                    size_t params_size);
 qf_cuda_tensor_map *qf_cuda_add_tensor_map(qf_cuda_recorder *recorder, qf_cuda_launch *launch, size_t params_offset);
 qf_cuda_matmul *qf_cuda_add_matmul(qf_cuda_recorder *recorder);
+/* A copy by the driver, or by a kernel where that is faster. Nothing for 0 bytes, or in place. */
 qf_status qf_cuda_add_copy(qf_cuda_recorder *recorder, void *to, const void *from, size_t size);
+/* For qf_cuda_add_copy: its fields are to be filled. */
+qf_cuda_action *qf_cuda_add_driver_copy(qf_cuda_recorder *recorder);
 /* Device memory for this step, aligned to 256 bytes; pieces of one step do not overlap. Not to be dereferenced. */
 void *qf_cuda_scratch(qf_cuda_recorder *recorder, size_t size);
 /* The start of memory that is zero, `size` bytes at least; every step gets the same. */

@@ -6,6 +6,15 @@
 
 #include "kernels/cuda/loops.h"
 
+#define QF_COPY_THREADS 256
+
+/* Bytes as they lie: `head` single ones up to a multiple of 16 on both sides, vectors of 16, `tail` single ones. */
+typedef struct qf_copy_params {
+    uint64_t from, to;
+    int64_t vectors;
+    uint32_t head, tail;
+} qf_copy_params;
+
 /* to[loops' to] = from[loops' from], elements of 1, 2, 4, 8 or 16 bytes. `repeat` > 1: the innermost loop repeats one
  * element; a destination element is `repeat` copies of an element of element_bytes. */
 typedef struct qf_strided_params {
