@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cuda/packed.h"
+#include "kernels/strided.h"
 
 #define THREADS 256u
 #define EACH    4u /* elements of a thread at a time in qf_strided */
@@ -95,68 +96,31 @@ static qf_status move(qf_cuda_recorder *recorder, qf_dtype dtype, uint32_t rank,
     return add_strided(recorder, &loops, bytes, repeat, from, to);
 }
 
+static qf_status move_strided(qf_cuda_recorder *recorder, const qf_kernel_step *step, const qf_strided_copy *copy) {
+    const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
+    return move(recorder, y->dtype, copy->rank, copy->dims, qf_cuda_address(x), copy->from_offset, copy->from,
+                qf_cuda_address(y), copy->to_offset, copy->to);
+}
+
 qf_status qf_cuda_build_permute(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     if (qf_cuda_is_packed(step)) return qf_cuda_build_unpacked(recorder, step, qf_cuda_build_permute);
-    const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
-    const qf_kernel_attribute *order = &step->call.attributes[QF_ATTR(permute, order)];
-    int64_t x_strides[QF_MAX_RANK], y_strides[QF_MAX_RANK], from[QF_MAX_RANK];
-    QF_CUDA_EXPECT(step, order->count == x->rank && y->rank == x->rank, "one entry of order an axis");
-    qf_view_strides(x, x_strides);
-    qf_view_strides(y, y_strides);
-    for (uint32_t i = 0; i < y->rank; i++) {
-        int64_t axis = order->ints[i];
-        QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank && y->dims[i] == x->dims[axis], "a permuted result shape");
-        from[i] = x_strides[axis];
-    }
-    return move(recorder, y->dtype, y->rank, y->dims, qf_cuda_address(x), 0, from, qf_cuda_address(y), 0, y_strides);
+    qf_strided_copy copy;
+    qf_status status = qf_strided_permute(&step->call, &copy);
+    return status ? status : move_strided(recorder, step, &copy);
 }
 
 qf_status qf_cuda_build_expand(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     if (qf_cuda_is_packed(step)) return qf_cuda_build_unpacked(recorder, step, qf_cuda_build_expand);
-    const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
-    int64_t x_strides[QF_MAX_RANK], y_strides[QF_MAX_RANK], from[QF_MAX_RANK];
-    QF_CUDA_EXPECT(step, x->rank <= y->rank, "a result of at least the operand's rank");
-    qf_view_strides(x, x_strides);
-    qf_view_strides(y, y_strides);
-    for (uint32_t i = 0; i < y->rank; i++) {
-        uint32_t missing = y->rank - x->rank;
-        int64_t size = i < missing ? 1 : x->dims[i - missing];
-        QF_CUDA_EXPECT(step, size == 1 || size == y->dims[i], "a shape that the operand broadcasts to");
-        from[i] = size == 1 ? 0 : x_strides[i - missing];
-    }
-    return move(recorder, y->dtype, y->rank, y->dims, qf_cuda_address(x), 0, from, qf_cuda_address(y), 0, y_strides);
+    qf_strided_copy copy;
+    qf_status status = qf_strided_expand(&step->call, &copy);
+    return status ? status : move_strided(recorder, step, &copy);
 }
 
 qf_status qf_cuda_build_slice(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     if (qf_cuda_is_packed(step)) return qf_cuda_build_unpacked(recorder, step, qf_cuda_build_slice);
-    const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
-    const qf_kernel_attribute *starts = &step->call.attributes[QF_ATTR(slice, starts)];
-    const qf_kernel_attribute *steps = &step->call.attributes[QF_ATTR(slice, steps)];
-    int64_t x_strides[QF_MAX_RANK], y_strides[QF_MAX_RANK], offset = 0;
-    QF_CUDA_EXPECT(step, starts->count == x->rank && steps->count == x->rank && y->rank == x->rank,
-                   "one start and one step an axis");
-    if (qf_view_count(y) == 0) return QF_OK;
-    qf_view_strides(x, x_strides);
-    qf_view_strides(y, y_strides);
-    for (uint32_t i = 0; i < x->rank; i++) {
-        int64_t start = starts->ints[i], stride = steps->ints[i], size = x->dims[i], reach;
-        QF_CUDA_EXPECT(step,
-                       start >= 0 && start < size && !__builtin_mul_overflow(stride, y->dims[i] - 1, &reach) &&
-                           !__builtin_add_overflow(reach, start, &reach) && reach >= 0 && reach < size,
-                       "a slice within x");
-        offset += start * x_strides[i];
-        x_strides[i] *= stride;
-    }
-    return move(recorder, y->dtype, y->rank, y->dims, qf_cuda_address(x), offset, x_strides, qf_cuda_address(y), 0,
-                y_strides);
-}
-
-/* True when the views agree on every axis but one. */
-static bool agree_except(const qf_view *a, const qf_view *b, int64_t axis) {
-    if (a->rank != b->rank || axis < 0 || axis >= a->rank) return false;
-    for (uint32_t i = 0; i < a->rank; i++)
-        if (i != axis && a->dims[i] != b->dims[i]) return false;
-    return true;
+    qf_strided_copy copy;
+    qf_status status = qf_strided_slice(&step->call, &copy);
+    return status ? status : move_strided(recorder, step, &copy);
 }
 
 qf_status qf_cuda_build_concat(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
@@ -167,7 +131,7 @@ qf_status qf_cuda_build_concat(qf_cuda_recorder *recorder, const qf_kernel_step 
     qf_view_strides(y, y_strides);
     for (uint32_t i = 0; i < step->call.operand_count; i++) {
         const qf_view *part = &step->call.operands[i];
-        QF_CUDA_EXPECT(step, agree_except(part, y, axis) && at + part->dims[axis] <= y->dims[axis],
+        QF_CUDA_EXPECT(step, qf_views_agree_except(part, y, axis) && at + part->dims[axis] <= y->dims[axis],
                        "parts that fill the result along axis");
         qf_view_strides(part, strides);
         qf_status status = move(recorder, y->dtype, y->rank, part->dims, qf_cuda_address(part), 0, strides,
@@ -187,7 +151,7 @@ qf_status qf_cuda_build_split(qf_cuda_recorder *recorder, const qf_kernel_step *
     qf_view_strides(x, x_strides);
     for (uint32_t i = 0; i < step->call.result_count; i++) {
         const qf_view *part = &step->call.results[i];
-        QF_CUDA_EXPECT(step, agree_except(part, x, axis) && at + part->dims[axis] <= x->dims[axis],
+        QF_CUDA_EXPECT(step, qf_views_agree_except(part, x, axis) && at + part->dims[axis] <= x->dims[axis],
                        "parts within the operand along axis");
         qf_view_strides(part, strides);
         qf_status status = part->data ? move(recorder, x->dtype, x->rank, part->dims, qf_cuda_address(x),
@@ -243,9 +207,9 @@ qf_status qf_cuda_build_pad(qf_cuda_recorder *recorder, const qf_kernel_step *st
     const qf_kernel_attribute *before = &step->call.attributes[QF_ATTR(pad, before)];
     int64_t sizes[QF_MAX_RANK], strides[QF_MAX_RANK], dims[QF_MAX_RANK], from[QF_MAX_RANK], to[QF_MAX_RANK] = {0};
     qf_pad_params made = {.from = qf_cuda_address(x), .to = qf_cuda_address(y), .value = qf_cuda_address(value)};
-    QF_CUDA_EXPECT(step, before->count == x->rank && y->rank == x->rank && qf_view_count(value) == 1,
-                   "one count an axis and a scalar value");
-    if (qf_view_count(y) == 0) return QF_OK;
+    qf_strided_copy copy;
+    qf_status status = qf_strided_pad(&step->call, &copy);
+    if (status || qf_view_count(y) == 0) return status;
     uint32_t rank = merge_axes(x, y, before->ints, made.axes, sizes, strides);
     made.element_bytes = qf_dtype_bits(y->dtype) / 8;
     uint32_t unit = pad_unit(rank, made.axes, sizes, strides, made.element_bytes, made.from | made.to);
