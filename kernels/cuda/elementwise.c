@@ -2,10 +2,10 @@
  * Does not own: chains and their programs (elementwise_chain.c).
  * Next: elementwise_chain.h, docs/decisions/0008-elementwise-programs.md. */
 #include "kernels/cuda/elementwise_chain.h"
+#include "kernels/cuda/fast.h"
 
 #include <string.h>
 
-#define MOST_THREADS  256u
 #define LEAST_THREADS 32u
 
 typedef enum op_class {
@@ -151,9 +151,19 @@ static void collect(const qf_kernel_step *steps, uint32_t remaining, qf_cuda_cha
 }
 
 static uint32_t threads_for(const qf_cuda_recorder *recorder, uint64_t items) {
-    uint32_t threads = MOST_THREADS;
+    uint32_t threads = QF_ELEMENTWISE_THREADS;
     while (threads > LEAST_THREADS && items / threads < recorder->processor_count) threads /= 2;
     return threads;
+}
+
+static qf_status launch_runs(qf_cuda_recorder *recorder, const qf_elementwise_params *params) {
+    qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "elementwise_runs", "qf_elementwise_runs", sizeof *params);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    memcpy(launch->params, params, sizeof *params);
+    launch->block[0] = QF_ELEMENTWISE_RUN_THREADS;
+    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->count, QF_ELEMENTWISE_RUN * QF_ELEMENTWISE_RUN_THREADS));
+    launch->dependent = qf_cuda_is_dependent(recorder);
+    return QF_OK;
 }
 
 static qf_status launch_chain(qf_cuda_recorder *recorder, const qf_cuda_chain *chain,
@@ -185,6 +195,7 @@ qf_status qf_cuda_build_elementwise(qf_cuda_recorder *recorder, const qf_kernel_
     for (uint32_t count = chain.count; count > 0; count--) {
         if (!qf_cuda_chain_program(&chain, count, &params, &slots)) continue;
         recorder->taken = count;
+        if (!chain.wide && qf_cuda_program_has_runs(&params)) return launch_runs(recorder, &params);
         return launch_chain(recorder, &chain, &params, slots);
     }
     return qf_cuda_refuse(step, "%s: the result overlaps an operand in memory", qf_op_name(step->call.op));

@@ -219,7 +219,8 @@ __device__ __forceinline__ void round_to(uint32_t dtype, bool saturate, numbers 
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(256, 4)
+// Four CTAs of a multiprocessor leave a thread its registers: with fewer it keeps the program's state in memory.
+extern "C" __global__ void __launch_bounds__(QF_ELEMENTWISE_THREADS, 4)
     qf_elementwise(const __grid_constant__ qf_elementwise_params params) {
     extern __shared__ float slots[];
     begin_kernel();

@@ -11,7 +11,12 @@
 #define QF_ELEMENTWISE_CODES   48
 #define QF_ELEMENTWISE_SLOTS   5
 #define QF_ELEMENTWISE_VECTOR  4 /* consecutive elements that a thread loads and stores at once */
-#define QF_ELEMENTWISE_GROUPS  2 /* vectors of a thread at a time, in the kernel for narrow floats */
+#define QF_ELEMENTWISE_GROUPS  4 /* vectors of a thread at a time, in the kernel for narrow floats */
+
+#define QF_ELEMENTWISE_THREADS     128 /* of a CTA, at most */
+/* The kernel for common ops over aligned runs: elements of a thread, and threads of a CTA. */
+#define QF_ELEMENTWISE_RUN         8
+#define QF_ELEMENTWISE_RUN_THREADS 256
 
 /* How a tensor's elements lie in the order of the program's elements. */
 enum {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/cuda/elementwise_chain.h"
+#include "kernels/cuda/fast.h"
 
 /* --- memory --- */
 
@@ -282,4 +283,60 @@ bool qf_cuda_chain_program(const qf_cuda_chain *chain, uint32_t count, qf_elemen
     for (uint32_t i = 0; i < count && !w.full; i++) write_link(&w, i);
     *out_slots = w.slots;
     return !w.full;
+}
+
+/* --- programs for the kernel of aligned runs --- */
+
+static bool is_common(uint32_t op) {
+    switch (op) {
+    case QF_OP_cast:
+    case QF_OP_neg:
+    case QF_OP_abs:
+    case QF_OP_relu:
+    case QF_OP_exp:
+    case QF_OP_sigmoid:
+    case QF_OP_silu:
+    case QF_OP_add:
+    case QF_OP_sub:
+    case QF_OP_mul:
+    case QF_OP_div:
+    case QF_OP_minimum:
+    case QF_OP_maximum: return true;
+    default: return false;
+    }
+}
+
+static bool tensor_has_runs(const qf_elementwise_params *params, const qf_elementwise_tensor *tensor) {
+    const qf_elementwise_loop *loops = &params->loops[tensor->first_loop];
+    if (!qf_cuda_is_fast((qf_dtype)tensor->dtype)) return false;
+    if (tensor->kind == QF_ELEMENTWISE_ONE) return true;
+    const void *data = (const void *)(uintptr_t)tensor->address;
+    if (!qf_cuda_is_aligned(data, (qf_dtype)tensor->dtype, QF_ELEMENTWISE_RUN)) return false;
+    if (tensor->kind == QF_ELEMENTWISE_ALIGNED) return true;
+    if (tensor->kind != QF_ELEMENTWISE_RUNS || !params->narrow || loops[0].size % QF_ELEMENTWISE_RUN) return false;
+    for (uint32_t i = 1; i < tensor->rank; i++)
+        if (loops[i].stride % QF_ELEMENTWISE_RUN) return false;
+    return true;
+}
+
+static bool is_taken_from(uint32_t source) {
+    return source < QF_ELEMENTWISE_SLOT(0) || source == QF_ELEMENTWISE_LAST || source == QF_ELEMENTWISE_NONE;
+}
+
+bool qf_cuda_program_has_runs(const qf_elementwise_params *params) {
+    uint32_t tensors = 0;
+    if (params->count % QF_ELEMENTWISE_RUN) return false;
+    for (uint32_t i = 0; i < params->code_count; i++) {
+        const qf_elementwise_code *code = &params->codes[i];
+        bool saturates = code->saturate != 0, rounds = code->dtype != QF_DTYPE_NONE;
+        if (!is_common(code->op) || code->slot != QF_ELEMENTWISE_NONE) return false;
+        if (!is_taken_from(code->first) || !is_taken_from(code->second)) return false;
+        if (!saturates || (rounds && !qf_cuda_is_fast((qf_dtype)code->dtype))) return false;
+        const uint8_t used[] = {code->first, code->second, code->result};
+        for (uint32_t k = 0; k < QF_COUNT_OF(used); k++)
+            if (used[k] < QF_ELEMENTWISE_SLOT(0) && used[k] >= tensors) tensors = used[k] + 1u;
+    }
+    for (uint32_t i = 0; i < tensors; i++)
+        if (!tensor_has_runs(params, &params->tensors[i])) return false;
+    return true;
 }

@@ -34,5 +34,7 @@ bool qf_cuda_chain_extend(qf_cuda_chain *chain, const qf_kernel_step *step);
  * overwrite what another thread has yet to read. */
 bool qf_cuda_chain_program(const qf_cuda_chain *chain, uint32_t count, qf_elementwise_params *params,
                            uint32_t *out_slots);
+/* The kernel for aligned runs takes the program: common ops over the compact dtypes, values in registers only. */
+bool qf_cuda_program_has_runs(const qf_elementwise_params *params);
 
 #endif

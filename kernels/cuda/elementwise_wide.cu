@@ -182,7 +182,7 @@ __device__ __forceinline__ void fetch(const qf_elementwise_params &params, uint3
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(QF_ELEMENTWISE_THREADS)
     qf_elementwise_wide(const __grid_constant__ qf_elementwise_params params) {
     extern __shared__ uint64_t slots[];
     begin_kernel();

@@ -37,7 +37,7 @@ static void one_step_is_one_instruction(void **state) {
     add_binary(&test, QF_OP_sub, QF_BF16, PLACE(0), PLACE(1), PLACE(2));
     assert_int_equal(cuda_record(&test, 0), QF_OK);
     assert_int_equal(cuda_action_count(&test), 1);
-    const qf_elementwise_params *params = program(&test, "qf_elementwise");
+    const qf_elementwise_params *params = program(&test, "qf_elementwise_runs");
     assert_int_equal(params->count, ROWS * COLUMNS);
     assert_int_equal(params->code_count, 1);
     assert_int_equal(params->codes[0].op, QF_OP_sub);
@@ -45,11 +45,54 @@ static void one_step_is_one_instruction(void **state) {
     assert_int_equal(params->tensors[params->codes[0].second].address, PLACE(1));
     assert_int_equal(params->tensors[params->codes[0].result].address, PLACE(2));
     assert_int_equal(params->tensors[0].kind, QF_ELEMENTWISE_ALIGNED);
-    /* Threads of a few vectors each, spread over the processors. */
-    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_elementwise");
-    assert_int_equal(launch->grid[0] * launch->block[0] * QF_ELEMENTWISE_VECTOR * QF_ELEMENTWISE_GROUPS,
-                     ROWS * COLUMNS);
-    assert_int_equal(launch->block[0], 32);
+    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_elementwise_runs");
+    assert_int_equal(launch->grid[0] * launch->block[0] * QF_ELEMENTWISE_RUN, ROWS * COLUMNS);
+    cuda_finish(&test);
+}
+
+/* Common ops over aligned runs of the compact dtypes have a kernel of their own; the general one takes the rest. */
+static void runs_are_common_aligned_and_compact(void **state) {
+    (void)state;
+    static const struct {
+        qf_op op;
+        qf_dtype dtype;
+        uintptr_t shift;
+        bool runs;
+    } cases[] = {{QF_OP_neg, QF_BF16, 0, true},       {QF_OP_neg, QF_BF16, 8, false},    {QF_OP_neg, QF_F32, 16, true},
+                 {QF_OP_silu, QF_F16, 16, true},      {QF_OP_neg, QF_F8E4M3FN, 8, true}, {QF_OP_tanh, QF_F32, 0, false},
+                 {QF_OP_neg, QF_F8E5M2FNUZ, 0, false}};
+    for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
+        cuda_test test;
+        cuda_start(&test);
+        add_unary(&test, cases[i].op, cases[i].dtype, PLACE(0) + cases[i].shift, PLACE(1));
+        assert_int_equal(cuda_record(&test, 0), QF_OK);
+        (void)cuda_launch_at(&test, 0, cases[i].runs ? "qf_elementwise_runs" : "qf_elementwise");
+        cuda_finish(&test);
+    }
+    /* A row that is added to all rows lies in runs; one that ends within a run does not. */
+    for (int columns = COLUMNS; columns >= COLUMNS - 4; columns -= 4) {
+        cuda_test test;
+        cuda_start(&test);
+        qf_kernel_step *step = cuda_add(&test, QF_OP_add);
+        cuda_operand(&test, step, QF_F32, CUDA_SHAPE(ROWS, columns), PLACE(0));
+        cuda_operand(&test, step, QF_F32, CUDA_SHAPE(columns), PLACE(1));
+        cuda_result(&test, step, QF_F32, CUDA_SHAPE(ROWS, columns), PLACE(2));
+        assert_int_equal(cuda_record(&test, 0), QF_OK);
+        (void)cuda_launch_at(&test, 0, columns % 8 ? "qf_elementwise" : "qf_elementwise_runs");
+        cuda_finish(&test);
+    }
+    /* Codes that do not saturate. */
+    cuda_test test;
+    cuda_start(&test);
+    qf_kernel_step *step = cuda_add(&test, QF_OP_cast);
+    cuda_operand(&test, step, QF_F32, WHOLE, PLACE(0));
+    cuda_result(&test, step, QF_F8E4M3FN, WHOLE, PLACE(1));
+    for (int saturate = 0; saturate < 2; saturate++) {
+        cuda_room(&test, step)->attributes[QF_ATTR(cast, dtype)].integer = QF_F8E4M3FN;
+        cuda_room(&test, step)->attributes[QF_ATTR(cast, saturate)].integer = saturate;
+        assert_int_equal(cuda_record(&test, 0), QF_OK);
+        (void)cuda_launch_at(&test, 0, saturate ? "qf_elementwise_runs" : "qf_elementwise");
+    }
     cuda_finish(&test);
 }
 
@@ -280,6 +323,7 @@ static void what_has_no_meaning_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_step_is_one_instruction),
+        cmocka_unit_test(runs_are_common_aligned_and_compact),
         cmocka_unit_test(broadcasts_become_loops),
         cmocka_unit_test(chains_keep_values_in_registers),
         cmocka_unit_test(memory_that_others_still_read_ends_a_chain),
