@@ -99,12 +99,14 @@ qf_status qf_cuda_build_silu_mul(qf_cuda_recorder *recorder, const qf_kernel_ste
                                                          QF_ATTR(silu_mul, via))};
     if (params.count == 0) return QF_OK;
     bool runs = params.size % WIDTH == 0 && has_runs(x->data, x->dtype) && has_runs(y->data, y->dtype);
-    qf_cuda_launch *launch =
-        qf_cuda_add_launch(recorder, "activation", runs ? "qf_silu_mul_runs" : "qf_silu_mul", sizeof params);
+    const char *kernel = !runs                           ? "qf_silu_mul"
+                         : qf_dtype_bits(x->dtype) == 16 ? "qf_silu_mul_runs_16"
+                                                         : "qf_silu_mul_runs";
+    qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "activation", kernel, sizeof params);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     *(qf_silu_params *)launch->params = params;
     launch->block[0] = THREADS;
-    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params.count, THREADS * (runs ? WIDTH : 1)));
+    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params.count, THREADS * (runs ? WIDTH * QF_SILU_RUNS : 1)));
     launch->dependent = qf_cuda_is_dependent(recorder);
     return QF_OK;
 }

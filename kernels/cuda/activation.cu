@@ -171,13 +171,8 @@ __device__ __forceinline__ void norm_rows(const qf_norm_params &params) {
 // ------------------------------------------------------------------------------------------------------------ silu_mul
 
 template <int WIDTH>
-__device__ __forceinline__ void silu_run(const qf_silu_params &params, int64_t first, const scaler &by) {
-    float gate[WIDTH], up[WIDTH];
-    const int64_t row =
-        params.count <= UINT32_MAX ? (int64_t)((uint32_t)first / (uint32_t)params.size) : first / params.size;
-    const int64_t from = first + row * params.size;
-    load_elements<WIDTH>(params.x_dtype, params.x, from, gate);
-    load_elements<WIDTH>(params.x_dtype, params.x, from + params.size, up);
+__device__ __forceinline__ void store_product(const qf_silu_params &params, int64_t first, const scaler &by,
+                                              float (&gate)[WIDTH], const float (&up)[WIDTH]) {
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) {
         const float sigmoid = __frcp_rn(sum(1.0f, expf(-gate[i])));
@@ -186,14 +181,55 @@ __device__ __forceinline__ void silu_run(const qf_silu_params &params, int64_t f
     store_result<WIDTH>(params.output, by, params.y, first, gate);
 }
 
-template <int WIDTH>
-__device__ __forceinline__ void silu_rows(const qf_silu_params &params) {
-    const int64_t step = (int64_t)gridDim.x * blockDim.x * WIDTH;
+// Where the gate of result `first` lies; its factor lies a row further.
+__device__ __forceinline__ int64_t gate_of(const qf_silu_params &params, int64_t first) {
+    const int64_t row =
+        params.count <= UINT32_MAX ? (int64_t)((uint32_t)first / (uint32_t)params.size) : first / params.size;
+    return first + row * params.size;
+}
+
+__device__ __forceinline__ void silu_elements(const qf_silu_params &params) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
     wait_for_predecessor();
     let_successor_start();
     const scaler by = load_output_scale(params.output);
-    for (int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * WIDTH; i < params.count; i += step)
-        silu_run<WIDTH>(params, i, by);
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < params.count; i += step) {
+        float gate[1], up[1];
+        const int64_t from = gate_of(params, i);
+        load_elements<1>(params.x_dtype, params.x, from, gate);
+        load_elements<1>(params.x_dtype, params.x, from + params.size, up);
+        store_product<1>(params, i, by, gate, up);
+    }
+}
+
+// Neighbouring threads take neighbouring runs; a thread's runs, a CTA's width apart, are on their way together.
+template <int BYTES>
+__device__ __forceinline__ void silu_runs(const qf_silu_params &params) {
+    constexpr int kRuns = QF_SILU_RUNS;
+    const int64_t runs = params.count / 8, tile = (int64_t)blockDim.x * kRuns, step = gridDim.x * tile;
+    wait_for_predecessor();
+    let_successor_start();
+    const scaler by = load_output_scale(params.output);
+    for (int64_t start = blockIdx.x * tile + threadIdx.x; start < runs; start += step) {
+        raw_run<8, BYTES> gate[kRuns], up[kRuns];
+#pragma unroll
+        for (int n = 0; n < kRuns; n++) {
+            const int64_t run = start + n * (int64_t)blockDim.x;
+            if (run >= runs) break;
+            const int64_t from = gate_of(params, run * 8);
+            load_raw<8, BYTES>(params.x_dtype, params.x, from, gate[n]);
+            load_raw<8, BYTES>(params.x_dtype, params.x, from + params.size, up[n]);
+        }
+#pragma unroll
+        for (int n = 0; n < kRuns; n++) {
+            const int64_t run = start + n * (int64_t)blockDim.x;
+            if (run >= runs) break;
+            float gates[8], ups[8];
+            decode_raw<8, BYTES>(params.x_dtype, gate[n], gates);
+            decode_raw<8, BYTES>(params.x_dtype, up[n], ups);
+            store_product<8>(params, run * 8, by, gates, ups);
+        }
+    }
 }
 
 } // namespace
@@ -207,9 +243,14 @@ extern "C" __global__ void __launch_bounds__(512) qf_rms_norm(const __grid_const
 }
 
 extern "C" __global__ void __launch_bounds__(256) qf_silu_mul_runs(const __grid_constant__ qf_silu_params params) {
-    silu_rows<8>(params);
+    silu_runs<4>(params);
+}
+
+// Of f16 and bf16.
+extern "C" __global__ void __launch_bounds__(256) qf_silu_mul_runs_16(const __grid_constant__ qf_silu_params params) {
+    silu_runs<2>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(256) qf_silu_mul(const __grid_constant__ qf_silu_params params) {
-    silu_rows<1>(params);
+    silu_elements(params);
 }

@@ -6,6 +6,9 @@
 
 #include "kernels/cuda/output.h"
 
+/* Runs of eight results that a thread of silu_mul has on their way. */
+#define QF_SILU_RUNS 2
+
 typedef struct qf_norm_params {
     const void *x, *residual, *weight; /* residual (of x's dtype) and weight may be NULL */
     void *y, *sum;                     /* sum: x + residual; NULL without a residual */

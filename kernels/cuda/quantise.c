@@ -7,7 +7,6 @@
 
 #define THREADS    256
 #define KEPT_BYTES 40960 /* of shared memory, for entries that are read once */
-#define RESIDENT   5     /* CTAs of the kernels for runs that a multiprocessor holds */
 
 /* --- which scale belongs to which element --- */
 
@@ -26,6 +25,17 @@ static qf_status granules_of(const qf_kernel_step *step, const qf_view *x, const
                               qf_op_name(step->call.op));
     for (uint32_t i = x->rank; i-- > 0; stride *= entries->dims[i]) strides[i] = entries->dims[i] == 1 ? 0 : stride;
     return QF_OK;
+}
+
+static void prepare_divisions(qf_quantise_params *params) {
+    if (params->count == 0 || params->count >= INT32_MAX) return;
+    for (uint32_t i = 0; i < params->axis_count; i++) {
+        qf_quantise_divisor *size = &params->by_size[i], *block = &params->by_block[i];
+        qf_cuda_division(params->sizes[i], &size->magic, &size->shift);
+        /* A block may be larger than its axis. */
+        int64_t most = params->blocks[i] < params->sizes[i] ? params->blocks[i] : params->sizes[i];
+        qf_cuda_division(most, &block->magic, &block->shift);
+    }
 }
 
 /* Drops axes of one element, merges neighbours that step as one, and drops outer axes that share their entries. */
@@ -50,6 +60,7 @@ static void collapse(qf_quantise_params *params, const qf_view *x, int64_t axis,
         params->zero_strides[count++] = zero;
     }
     params->axis_count = count;
+    prepare_divisions(params);
 }
 
 /* --- quantize and dequantize --- */
@@ -78,9 +89,8 @@ static qf_status add_scaling(qf_cuda_recorder *recorder, const qf_quantise_param
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     *(qf_quantise_params *)launch->params = *params;
     launch->block[0] = THREADS;
-    int64_t blocks = qf_cuda_divide_up(params->count, THREADS * (runs ? QF_QUANTISE_RUN : 2));
-    int64_t most = runs ? (int64_t)recorder->processor_count * RESIDENT : QF_CUDA_MOST_BLOCKS;
-    launch->grid[0] = qf_cuda_blocks(blocks < most ? blocks : most);
+    int64_t each = runs ? QF_QUANTISE_RUN * QF_QUANTISE_RUNS : 2;
+    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->count, THREADS * each));
     launch->dependent = qf_cuda_is_dependent(recorder);
     return QF_OK;
 }
@@ -202,6 +212,7 @@ qf_status qf_cuda_build_dynamic_quantize(qf_cuda_recorder *recorder, const qf_ke
         second.sizes[0] = count;
         second.blocks[0] = size;
         second.scale_strides[0] = 1;
+        prepare_divisions(&second);
     }
     return add_scaling(recorder, &second, false);
 }

@@ -19,22 +19,30 @@ struct entries {
     int64_t scale, zero_point;
 };
 
-template <typename INDEX>
-__device__ __forceinline__ entries find_entries(const qf_quantise_params &params, INDEX index) {
-    entries at = {0, 0};
-    for (uint32_t i = params.axis_count; i-- > 0;) {
-        const INDEX size = (INDEX)params.sizes[i], rest = index / size;
-        const INDEX block = (index - rest * size) / (INDEX)params.blocks[i];
-        at.scale += (int64_t)block * params.scale_strides[i];
-        at.zero_point += (int64_t)block * params.zero_strides[i];
-        index = rest;
-    }
-    return at;
+__device__ __forceinline__ uint32_t divided(const qf_quantise_divisor &by, uint32_t n) {
+    return (__umulhi(n, by.magic) + n) >> by.shift;
 }
 
 __device__ __forceinline__ entries entries_of(const qf_quantise_params &params, int64_t index) {
-    return params.count <= UINT32_MAX ? find_entries<uint32_t>(params, (uint32_t)index)
-                                      : find_entries<uint64_t>(params, (uint64_t)index);
+    entries at = {0, 0};
+    if (params.count < INT32_MAX) {
+        uint32_t n = (uint32_t)index;
+        for (uint32_t i = params.axis_count; i-- > 0;) {
+            const uint32_t rest = divided(params.by_size[i], n);
+            const uint32_t block = divided(params.by_block[i], n - rest * (uint32_t)params.sizes[i]);
+            at.scale += block * params.scale_strides[i];
+            at.zero_point += block * params.zero_strides[i];
+            n = rest;
+        }
+        return at;
+    }
+    for (uint32_t i = params.axis_count; i-- > 0;) {
+        const int64_t rest = index / params.sizes[i], block = (index - rest * params.sizes[i]) / params.blocks[i];
+        at.scale += block * params.scale_strides[i];
+        at.zero_point += block * params.zero_strides[i];
+        index = rest;
+    }
+    return at;
 }
 
 __device__ __forceinline__ double zero_point_at(const qf_quantise_params &params, int64_t entry) {
@@ -82,12 +90,30 @@ __device__ __forceinline__ void convert_elements(const qf_quantise_params &param
     }
 }
 
-// ---------------------------------------------------------------------- compact dtypes, aligned, one entry a run of
-// kRun
+// ---------------------------------------------------------------------- compact dtypes, aligned, one entry a run
+
+template <int BYTES>
+__device__ __forceinline__ bool quantise_pairs(const qf_quantise_params &params, int64_t first,
+                                               const raw_run<kRun, BYTES> &run, const scaler &by) {
+    if constexpr (BYTES == 2) {
+        const bool e5m2 = params.y_dtype == QF_F8E5M2;
+        if (params.mode != kDivide || params.compute != QF_F32 || !(e5m2 || params.y_dtype == QF_F8E4M3FN))
+            return false;
+        uint32_t codes[2];
+        if (params.x_dtype == QF_BF16)
+            divide_pairs_to_f8<true>(run.words, by, e5m2, codes);
+        else
+            divide_pairs_to_f8<false>(run.words, by, e5m2, codes);
+        store_words<kRun>(static_cast<uint8_t *>(params.y) + first, codes);
+        return true;
+    }
+    return false;
+}
 
 template <bool BACK, int BYTES>
 __device__ __forceinline__ void store_run(const qf_quantise_params &params, int64_t first,
                                           const raw_run<kRun, BYTES> &run, const scaler &by) {
+    if (!BACK && quantise_pairs<BYTES>(params, first, run, by)) return;
     float values[kRun];
     decode_raw<kRun, BYTES>(params.x_dtype, run, values);
     if constexpr (BACK) {
@@ -99,27 +125,40 @@ __device__ __forceinline__ void store_run(const qf_quantise_params &params, int6
     store_fast<kRun>(params.y_dtype, params.y, first, values);
 }
 
-// Threads step over the tensor by the grid; a run is on its way while the one before is converted.
+// Neighbouring threads take neighbouring runs; a thread's runs, a CTA's width apart, and their scales are on their way
+// together.
 template <bool BACK, int BYTES>
 __device__ __forceinline__ void convert_runs(const qf_quantise_params &params) {
-    const int64_t step = (int64_t)gridDim.x * blockDim.x * kRun, end = params.count / kRun * kRun;
+    constexpr int kRuns = QF_QUANTISE_RUNS;
+    const int64_t runs = params.count / kRun, tile = (int64_t)blockDim.x * kRuns, step = gridDim.x * tile;
     const uint32_t mode = BACK ? kDivide : params.mode, compute = BACK ? (uint32_t)QF_F32 : params.compute;
-    int64_t first = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * kRun;
     wait_for_predecessor();
     let_successor_start();
-    raw_run<kRun, BYTES> next;
-    if (first < end) load_raw<kRun, BYTES>(params.x_dtype, params.x, first, next);
-    scaler by = prepare_scale(mode, compute, load_f32(params.scale_dtype, params.scale, 0));
-    for (; first < end; first += step) {
-        const raw_run<kRun, BYTES> run = next;
-        if (params.axis_count)
-            by = prepare_scale(mode, compute,
-                               load_f32(params.scale_dtype, params.scale, entries_of(params, first).scale));
-        if (first + step < end) load_raw<kRun, BYTES>(params.x_dtype, params.x, first + step, next);
-        store_run<BACK, BYTES>(params, first, run, by);
+    for (int64_t start = blockIdx.x * tile + threadIdx.x; start < runs; start += step) {
+        raw_run<kRun, BYTES> raw[kRuns];
+        float scale[kRuns];
+#pragma unroll
+        for (int n = 0; n < kRuns; n++) {
+            const int64_t run = start + n * (int64_t)blockDim.x;
+            if (run < runs) load_raw<kRun, BYTES>(params.x_dtype, params.x, run * kRun, raw[n]);
+        }
+#pragma unroll
+        for (int n = 0; n < kRuns; n++) {
+            const int64_t run = start + n * (int64_t)blockDim.x;
+            if (run < runs && (n == 0 || params.axis_count))
+                scale[n] = load_f32(params.scale_dtype, params.scale,
+                                    params.axis_count ? entries_of(params, run * kRun).scale : 0);
+        }
+        scaler by = prepare_scale(mode, compute, scale[0]);
+#pragma unroll
+        for (int n = 0; n < kRuns; n++) {
+            const int64_t run = start + n * (int64_t)blockDim.x;
+            if (n > 0 && params.axis_count) by = prepare_scale(mode, compute, scale[n]);
+            if (run < runs) store_run<BACK, BYTES>(params, run * kRun, raw[n], by);
+        }
     }
-    if (first == end)
-        for (int64_t i = end; i < params.count; i++) convert_element<BACK>(params, i);
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        for (int64_t i = runs * kRun; i < params.count; i++) convert_element<BACK>(params, i);
 }
 
 // --------------------------------------------------------------------------------------------------- dynamic_quantize
@@ -211,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(256) qf_quantize_runs(const __grid_
 }
 
 // Of f16 and bf16.
-extern "C" __global__ void __launch_bounds__(256, 5)
+extern "C" __global__ void __launch_bounds__(256)
     qf_quantize_runs_16(const __grid_constant__ qf_quantise_params params) {
     convert_runs<false, 2>(params);
 }
@@ -223,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(256)
 
 // One scale for a token or group: `lanes` threads find it, store it, and quantise what they read. Up to kept_runs runs
 // of f16 or bf16 a thread stay in shared memory, each read by the thread that copied it.
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(512, 2)
     qf_dynamic_quantize(const __grid_constant__ qf_dynamic_params params) {
     extern __shared__ uint4 kept[];
     const uint32_t lanes = params.lanes, lane = threadIdx.x % lanes, teams = blockDim.x / lanes;

@@ -7,11 +7,17 @@
 #include <stdint.h>
 
 #define QF_QUANTISE_AXES 8
-/* Consecutive elements of a thread. */
-#define QF_QUANTISE_RUN  16
+/* Consecutive elements that a thread loads at once, and how many such runs it has on their way. */
+#define QF_QUANTISE_RUN  8
+#define QF_QUANTISE_RUNS 4
 /* Consecutive elements of a thread of dynamic_quantize: both elements of a byte of 4-bit ones have one owner. */
 #define QF_DYNAMIC_RUN   8
 #define QF_DYNAMIC_PAIR  2
+
+/* Division as in loops.h. */
+typedef struct qf_quantise_divisor {
+    uint32_t magic, shift;
+} qf_quantise_divisor;
 
 /* Collapsed axes of x, the last one innermost; `block` neighbours of an axis share an entry of scale and zero_point. */
 typedef struct qf_quantise_params {
@@ -22,7 +28,8 @@ typedef struct qf_quantise_params {
     int64_t count;
     int64_t sizes[QF_QUANTISE_AXES], blocks[QF_QUANTISE_AXES];
     int64_t scale_strides[QF_QUANTISE_AXES], zero_strides[QF_QUANTISE_AXES];
-    uint32_t axis_count; /* 0: one entry for all */
+    qf_quantise_divisor by_size[QF_QUANTISE_AXES], by_block[QF_QUANTISE_AXES]; /* where count is under 2^31 */
+    uint32_t axis_count;                                                       /* 0: one entry for all */
     uint32_t x_dtype, y_dtype, scale_dtype, zero_dtype;
     uint32_t mode, compute, saturate;
 } qf_quantise_params;

@@ -33,12 +33,14 @@ static bool fits_registers(const qf_rows_params *params) {
     return is_common && params->aligned && params->size <= (int64_t)params->lanes * QF_ROWS_CACHED;
 }
 
-static qf_status add_rows(qf_cuda_recorder *recorder, const char *kernel, qf_rows_params *params) {
+static qf_status add_rows(qf_cuda_recorder *recorder, const char *kernel, const char *held_kernel,
+                          qf_rows_params *params) {
     params->lanes = lanes_for(recorder, params);
     params->in_registers = fits_registers(params);
     uint32_t threads = params->lanes > LEAST_THREADS ? params->lanes : LEAST_THREADS;
-    qf_cuda_launch *launch =
-        qf_cuda_add_grid(recorder, "rows", kernel, sizeof *params, (uint64_t)params->count * params->lanes, threads);
+    bool held = params->in_registers && threads == LEAST_THREADS;
+    qf_cuda_launch *launch = qf_cuda_add_grid(recorder, "rows", held ? held_kernel : kernel, sizeof *params,
+                                              (uint64_t)params->count * params->lanes, threads);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     memcpy(launch->params, params, sizeof *params);
     return QF_OK;
@@ -67,7 +69,7 @@ qf_status qf_cuda_build_softmax(qf_cuda_recorder *recorder, const qf_kernel_step
     if (qf_view_count(x) == 0) return QF_OK;
     qf_rows_params made = describe(x, &y, (uint32_t)axis, (uint32_t)axis + 1);
     made.logarithm = step->call.op == QF_OP_log_softmax;
-    qf_status status = add_rows(recorder, "qf_softmax", &made);
+    qf_status status = add_rows(recorder, "qf_softmax", "qf_softmax_held", &made);
     return status ? status : qf_cuda_finish_rounded(recorder, &y, &step->call.results[0]);
 }
 
@@ -94,6 +96,6 @@ qf_status qf_cuda_build_layer_norm(qf_cuda_recorder *recorder, const qf_kernel_s
         made.bias_dtype = bias->dtype;
         made.aligned = made.aligned && is_aligned(bias);
     }
-    qf_status status = add_rows(recorder, "qf_layer_norm", &made);
+    qf_status status = add_rows(recorder, "qf_layer_norm", "qf_layer_norm_held", &made);
     return status ? status : qf_cuda_finish_rounded(recorder, &y, &step->call.results[0]);
 }

@@ -12,7 +12,7 @@ using namespace qfuse;
 
 namespace {
 
-constexpr int VECTOR = QF_ROWS_VECTOR, CACHED = QF_ROWS_CACHED, MOST_THREADS = 1024;
+constexpr int VECTOR = QF_ROWS_VECTOR, CACHED = QF_ROWS_CACHED, MOST_THREADS = 1024, HELD_THREADS = 256;
 
 struct floats {
     float at[VECTOR];
@@ -299,6 +299,19 @@ __device__ void layer_norm(const qf_rows_params &params) {
 }
 
 } // namespace
+
+// Rows that up to 256 threads hold: with more threads a block there are too few registers for them.
+extern "C" __global__ void __launch_bounds__(HELD_THREADS, 3)
+    qf_softmax_held(const __grid_constant__ qf_rows_params params) {
+    begin_kernel();
+    softmax_held(params);
+}
+
+extern "C" __global__ void __launch_bounds__(HELD_THREADS, 3)
+    qf_layer_norm_held(const __grid_constant__ qf_rows_params params) {
+    begin_kernel();
+    layer_norm_held(params);
+}
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) qf_softmax(const __grid_constant__ qf_rows_params params) {
     begin_kernel();

@@ -34,7 +34,7 @@ static void one_scale_needs_no_axes(void **state) {
     assert_int_equal(params->axis_count, 0);
     assert_int_equal(params->count, 100 * 3 * 77);
     assert_int_equal(params->mode, QF_VALUE_mul_recip);
-    assert_int_equal(launch->grid[0], (100 * 3 * 77 + 16 * 256 - 1) / (16 * 256)); /* all at once */
+    assert_int_equal(launch->grid[0], (100 * 3 * 77 + 32 * 256 - 1) / (32 * 256)); /* all at once */
     assert_true(launch->dependent);
     cuda_finish(&test);
 }
@@ -58,21 +58,24 @@ static void per_channel_scales_collapse_to_two_axes(void **state) {
 
 static void groups_of_the_last_axis_are_blocks(void **state) {
     (void)state;
-    for (int group = 8; group <= 32; group *= 4) {
+    for (int group = 4; group <= 16; group *= 4) {
         cuda_test test;
         cuda_start(&test);
         qf_kernel_step *step =
             add_quantize(&test, QF_F32, CUDA_SHAPE(3, 7, 64), CUDA_SHAPE(3, 7, 64 / group), QF_F8E4M3FN);
         set_axis(&test, step, 2, group);
         assert_int_equal(cuda_record(&test, 0), QF_OK);
-        /* Runs of sixteen share a scale where blocks are whole runs. */
+        /* Runs of eight share a scale where blocks are whole runs. */
         const qf_quantise_params *params =
-            cuda_launch_at(&test, 0, group % 16 ? "qf_quantize" : "qf_quantize_runs")->params;
+            cuda_launch_at(&test, 0, group % 8 ? "qf_quantize" : "qf_quantize_runs")->params;
         assert_int_equal(params->axis_count, 2);
         assert_int_equal(params->sizes[0], 21);
         assert_int_equal(params->scale_strides[0], 64 / group);
         assert_int_equal(params->blocks[1], group);
         assert_int_equal(params->scale_strides[1], 1);
+        /* Division by 64 and by the group. */
+        assert_int_equal(params->by_size[1].shift, 6);
+        assert_int_equal(params->by_block[1].shift, group == 4 ? 2 : 4);
         cuda_finish(&test);
     }
 }
@@ -281,7 +284,8 @@ static void silu_mul_halves_rows(void **state) {
         cuda_operand(&test, step, QF_F16, CUDA_SHAPE(1000, 2 * size), PLACE(0));
         cuda_result(&test, step, QF_F16, CUDA_SHAPE(1000, size), PLACE(1));
         assert_int_equal(cuda_record(&test, 0), QF_OK);
-        const qf_silu_params *params = cuda_launch_at(&test, 0, size % 8 ? "qf_silu_mul" : "qf_silu_mul_runs")->params;
+        const qf_silu_params *params =
+            cuda_launch_at(&test, 0, size % 8 ? "qf_silu_mul" : "qf_silu_mul_runs_16")->params;
         assert_int_equal(params->size, size);
         assert_int_equal(params->count, 1000 * size);
         assert_null(params->output.scale);
@@ -317,7 +321,7 @@ int main(void) {
                                        cmocka_unit_test(a_whole_tensor_takes_two_launches),
                                        cmocka_unit_test(tokens_and_groups_take_one),
                                        cmocka_unit_test(odd_groups_of_nibbles_are_stored_apart),
-        cmocka_unit_test(threads_of_an_entry_own_whole_bytes),
+                                       cmocka_unit_test(threads_of_an_entry_own_whole_bytes),
                                        cmocka_unit_test(norm_rows_are_shared_by_lanes),
                                        cmocka_unit_test(norms_of_odd_sizes_go_by_elements),
                                        cmocka_unit_test(silu_mul_halves_rows),

@@ -91,6 +91,51 @@ __device__ __forceinline__ void scale_for_f8(uint32_t mode, uint32_t compute, co
     }
 }
 
+// Four f16 or bf16 numbers divided by the factor, as FP8 codes; the rare cases of divide_to_f8.
+static __device__ __noinline__ uint32_t divide_four_slowly(bool bf16, uint32_t low, uint32_t high, float factor,
+                                                           bool e5m2) {
+    const uint32_t format = e5m2 ? QF_F8E5M2 : QF_F8E4M3FN;
+    uint32_t codes = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t code = (i < 2 ? low : high) >> (i % 2 * 16) & 0xFFFF;
+        const float x = bf16 ? float_of(code << 16) : decode_f16(code);
+        codes |= encode_f32(format, __fdiv_rn(x, factor), true) << (8 * i);
+    }
+    return codes;
+}
+
+// Eight f16 or bf16 numbers, in pairs, divided in f32 and rounded to FP8: as scaled(kDivide, QF_F32) and encoded, by
+// the same steps as divide_for_f8. The corrections lose the sign of a zero; here the codes get it from the numbers.
+template <bool BF16>
+__device__ __forceinline__ void divide_pairs_to_f8(const uint32_t (&pairs)[4], const scaler &by, bool e5m2,
+                                                   uint32_t *codes) {
+    const uint32_t flip = bits_of(by.factor) >> 31 ? 0x80808080u : 0;
+    float largest = 0.0f;
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+        float quotients[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t pair = pairs[2 * n + i / 2];
+            float x[2];
+            if (BF16)
+                x[i % 2] = float_of(i % 2 ? pair & 0xFFFF0000u : pair << 16);
+            else
+                decode_f16_pair(pair, x);
+            const float rough = x[i % 2] * by.reciprocal;
+            largest = fmaxf(largest, fabsf(rough));
+            const float once = fmaf(fmaf(-rough, by.factor, x[i % 2]), by.reciprocal, rough);
+            quotients[i] = fmaf(fmaf(-once, by.factor, x[i % 2]), by.reciprocal, once);
+        }
+        const uint32_t signs = __byte_perm(pairs[2 * n], pairs[2 * n + 1], 0x7531) ^ flip;
+        const uint32_t code = e5m2 ? encode_four_f8(QF_F8E5M2, quotients) : encode_four_f8(QF_F8E4M3FN, quotients);
+        codes[n] = (code & 0x7F7F7F7Fu) | (signs & 0x80808080u);
+    }
+    if (by.is_ordinary && largest < 1e30f) return;
+#pragma unroll
+    for (int n = 0; n < 2; n++) codes[n] = divide_four_slowly(BF16, pairs[2 * n], pairs[2 * n + 1], by.factor, e5m2);
+}
+
 __device__ __forceinline__ double scaled_f64(uint32_t mode, double x, const scaler &by) {
     return mode == kDivide ? __ddiv_rn(x, by.factor_f64) : __dmul_rn(x, by.factor_f64);
 }
