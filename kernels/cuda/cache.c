@@ -5,7 +5,9 @@
 
 #include "kernels/cuda/fast.h"
 
-#define WIDTH 8 /* elements of a run in the kernel for vectors */
+#define WIDTH                8 /* elements of a run in the kernel for vectors */
+#define BLOCKS_PER_PROCESSOR 8 /* of the kernel that keeps units, two of which run at a time */
+#define MOST_UNITS           (QF_CACHE_UNITS * 65535)
 
 /* --- streams: rows of heads and where they go --- */
 
@@ -71,37 +73,72 @@ static uint32_t threads_of(const qf_cache_params *params) {
     return (uint32_t)(heads > 1 ? heads * of_head : of_head);
 }
 
+/* FP8 codes of 16-bit rows, or the rows' own bits. */
+static bool keeps_or_narrows(const qf_cache_stream *stream) {
+    bool narrows = stream->to_dtype == QF_F8E4M3FN || stream->to_dtype == QF_F8E5M2;
+    return qf_dtype_bits((qf_dtype)stream->from_dtype) == 16 && (narrows || stream->to_dtype == stream->from_dtype);
+}
+
+static qf_status add_slot_launch(qf_cuda_recorder *recorder, const char *kernel, const qf_cache_params *params) {
+    qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "cache", kernel, sizeof *params);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    *(qf_cache_params *)launch->params = *params;
+    launch->block[0] = 256;
+    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->rows, 256));
+    launch->dependent = qf_cuda_is_dependent(recorder);
+    return QF_OK;
+}
+
+/* Many rows: the last row of each slot is noted first, then every row's place. */
+static qf_status find_places(qf_cuda_recorder *recorder, qf_cache_params *params) {
+    params->winners = qf_cuda_zeroed(recorder, (size_t)params->slot_count * sizeof *params->winners);
+    params->places = qf_cuda_scratch(recorder, (size_t)params->rows * sizeof *params->places);
+    qf_status status = add_slot_launch(recorder, "qf_cache_winners", params);
+    return status ? status : add_slot_launch(recorder, "qf_cache_places", params);
+}
+
+/* A thread a unit, over as many blocks as a row needs; blocks step over rows, a few each where there are many. */
+static void set_geometry_of_units(const qf_cuda_recorder *recorder, const qf_cache_params *params,
+                                  qf_cuda_launch *launch) {
+    int64_t units = units_of(params), blocks = qf_cuda_divide_up(units, QF_CACHE_UNITS);
+    int64_t rows = (int64_t)recorder->processor_count * BLOCKS_PER_PROCESSOR / blocks;
+    launch->block[0] = qf_cuda_threads(qf_cuda_divide_up(units, blocks), QF_CACHE_UNITS);
+    launch->grid[0] = qf_cuda_blocks(params->rows < rows ? params->rows : rows);
+    launch->grid[1] = (uint32_t)blocks;
+    launch->shared_bytes = launch->block[0] * QF_CACHE_PARTS * QF_CACHE_STAGES * 16;
+}
+
+/* A row a block; of few rows the units over several blocks. */
+static void set_geometry_of_rows(const qf_cuda_recorder *recorder, const qf_cache_params *params,
+                                 qf_cuda_launch *launch) {
+    launch->block[0] = threads_of(params);
+    launch->grid[0] = qf_cuda_blocks(params->rows);
+    if (params->rows >= 4 * (int64_t)recorder->processor_count) return;
+    int64_t passes = qf_cuda_divide_up(units_of(params), launch->block[0]);
+    launch->grid[1] = passes > 65535 ? 65535 : (uint32_t)passes;
+}
+
 static qf_status add_launch(qf_cuda_recorder *recorder, const qf_kernel_step *step, qf_cache_params *params) {
     bool by_runs = true, of_16_bits = true;
     for (uint32_t i = 0; i < params->stream_count; i++) {
         by_runs = by_runs && has_aligned_runs(params, &params->streams[i]);
-        of_16_bits = of_16_bits && qf_dtype_bits((qf_dtype)params->streams[i].from_dtype) == 16;
+        of_16_bits = of_16_bits && keeps_or_narrows(&params->streams[i]);
     }
     for (uint32_t i = 0; i < params->stream_count; i++) cut_into_units(&params->streams[i], by_runs ? WIDTH : 1);
     if (params->rows == 0 || units_of(params) == 0) return QF_OK;
     if (units_of(params) > INT32_MAX || params->rows >= UINT32_MAX)
         return qf_cuda_refuse(step, "%s: expected rows of fewer than 2^32 elements and fewer than 2^32 - 1 of them",
                               qf_op_name(step->call.op));
-    if (params->slots && params->rows > QF_CACHE_SEARCHED_ROWS) {
-        params->winners = qf_cuda_zeroed(recorder, (size_t)params->slot_count * sizeof *params->winners);
-        qf_cuda_launch *winners = qf_cuda_add_launch(recorder, "cache", "qf_cache_winners", sizeof *params);
-        if (!winners) return QF_ERROR_OUT_OF_MEMORY;
-        *(qf_cache_params *)winners->params = *params;
-        winners->block[0] = 256;
-        winners->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->rows, 256));
-        winners->dependent = qf_cuda_is_dependent(recorder);
-    }
-    const char *kernel = !by_runs ? "qf_cache_elements" : of_16_bits ? "qf_cache_vectors" : "qf_cache_vectors_any";
+    qf_status status = params->slots && params->rows > QF_CACHE_SEARCHED_ROWS ? find_places(recorder, params) : QF_OK;
+    if (status) return status;
+    /* Angles of that kernel are 16 or 32 bits wide. */
+    bool by_units = by_runs && of_16_bits && units_of(params) <= MOST_UNITS &&
+                    (!params->cos_sin || qf_dtype_bits((qf_dtype)params->angle_dtype) >= 16);
+    const char *kernel = by_units ? "qf_cache_vectors" : by_runs ? "qf_cache_vectors_any" : "qf_cache_elements";
     qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "cache", kernel, sizeof *params);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     *(qf_cache_params *)launch->params = *params;
-    launch->block[0] = threads_of(params);
-    launch->grid[0] = qf_cuda_blocks(params->rows);
-    /* Few rows: a row's units over several CTAs. With `winners` a row belongs to one CTA. */
-    if (!params->winners && params->rows < 4 * (int64_t)recorder->processor_count) {
-        int64_t passes = qf_cuda_divide_up(units_of(params), launch->block[0]);
-        launch->grid[1] = passes > 65535 ? 65535 : (uint32_t)passes;
-    }
+    (by_units ? set_geometry_of_units : set_geometry_of_rows)(recorder, params, launch);
     launch->dependent = qf_cuda_is_dependent(recorder);
     return QF_OK;
 }
@@ -119,6 +156,8 @@ static void set_slots(qf_cache_params *params, const qf_view *slots, const qf_vi
     params->slot_dtype = slots->dtype;
     params->page = cache->dims[layout == QF_VALUE_nhd ? 1 : 2];
     params->slot_count = cache->dims[0] * params->page;
+    if (params->page > 0 && params->slot_count < INT32_MAX)
+        qf_cuda_division(params->page, &params->page_magic, &params->page_shift);
 }
 
 /* A result beside its operand begins as a copy of it. */

@@ -10,8 +10,9 @@ using namespace qfuse;
 
 // A CTA takes a row at a time. Its threads share out the row's units over all streams: a unit is a pair of runs of
 // WIDTH elements, `a` and `b`, whose elements turn together where the unit is rotated (b lies half a rotation after a,
-// or right after it where pairs are interleaved). The thread count is a multiple of the units of a head wherever that
-// is possible, so that a thread meets the same angles again and loads them once a row.
+// or right after it where pairs are interleaved). f16 and bf16: a thread keeps its unit from row to row. Else the
+// thread count is a multiple of the units of a head wherever that is possible, so that a thread meets the same angles
+// again and loads them once a row.
 
 namespace {
 
@@ -29,6 +30,12 @@ __device__ __forceinline__ place place_of(const qf_cache_params &params, const q
     return {unit * WIDTH, stream.rotary_dim / 2 + unit * WIDTH};
 }
 
+__device__ __forceinline__ int64_t load_index(uint32_t dtype, const void *data, int64_t at) {
+    if (dtype == QF_I64) return static_cast<const int64_t *>(data)[at];
+    if (dtype == QF_I32) return static_cast<const int32_t *>(data)[at];
+    return load_i64(dtype, data, at);
+}
+
 // Which row of cos_sin turns row `row`; -1 where the position lies outside: such a row turns to zero.
 __device__ __forceinline__ int64_t angle_row(const qf_cache_params &params, int64_t row) {
     int64_t at = 0;
@@ -39,38 +46,28 @@ __device__ __forceinline__ int64_t angle_row(const qf_cache_params &params, int6
             at += row % params.axis_sizes[i] * params.axis_strides[i];
     }
     if (!params.positions) return at;
-    const int64_t position = load_i64(params.position_dtype, params.positions, at);
+    const int64_t position = load_index(params.position_dtype, params.positions, at);
     return position >= 0 && position < params.position_count ? position : -1;
 }
 
-// The slot that the row writes, -1 for none: of the rows with one slot the last one writes.
-__device__ __forceinline__ int64_t slot_of(const qf_cache_params &params, int64_t row) {
-    const int64_t slot = load_i64(params.slot_dtype, params.slots, row);
-    const bool valid = slot >= 0 && slot < params.slot_count;
-    if (params.winners) {
-        const bool wins = valid && params.winners[slot] == (uint32_t)row + 1;
-        __syncthreads();
-        // Losers find zero or the winner's number, whenever they look.
-        if (wins && threadIdx.x == 0) params.winners[slot] = 0;
-        return wins ? slot : -1;
-    }
-    bool later = false;
-    for (int64_t other = row + 1 + threadIdx.x; other < params.rows; other += blockDim.x)
-        later |= load_i64(params.slot_dtype, params.slots, other) == slot;
-    return __syncthreads_or(later) || !valid ? -1 : slot;
-}
-
-struct cache_place {
-    int64_t page, token; // page -1: the row goes into no cache
-};
-
-__device__ __forceinline__ cache_place cache_place_of(const qf_cache_params &params, int64_t slot) {
-    if (slot < 0) return {-1, 0};
-    if (params.slot_count <= UINT32_MAX) {
-        const uint32_t page = (uint32_t)slot / (uint32_t)params.page;
-        return {page, (uint32_t)slot - page * (uint32_t)params.page};
+__device__ __forceinline__ qf_cache_place place_of_slot(const qf_cache_params &params, int64_t slot) {
+    if (params.slot_count < INT32_MAX) {
+        const uint32_t n = (uint32_t)slot, page = (__umulhi(n, params.page_magic) + n) >> params.page_shift;
+        return {page, n - page * (uint32_t)params.page};
     }
     return {slot / params.page, slot % params.page};
+}
+
+// Of the rows with one slot the last one writes. All threads of the CTA.
+__device__ __forceinline__ qf_cache_place find_place(const qf_cache_params &params, int64_t row) {
+    if (!params.slots) return {-1, 0};
+    if (params.places) return params.places[row];
+    const int64_t slot = load_index(params.slot_dtype, params.slots, row);
+    bool later = false;
+    for (int64_t other = row + 1 + threadIdx.x; other < params.rows; other += blockDim.x)
+        later |= load_index(params.slot_dtype, params.slots, other) == slot;
+    const bool writes = !__syncthreads_or(later) && slot >= 0 && slot < params.slot_count;
+    return writes ? place_of_slot(params, slot) : qf_cache_place{-1, 0};
 }
 
 // A unit and what was read of it.
@@ -120,10 +117,9 @@ __device__ __forceinline__ void turn(float &first, float &second, float cosine, 
     first = x;
 }
 
-// The result is rounded to the rows' dtype.
 template <int WIDTH>
-__device__ __forceinline__ void rotate(bool interleaved, uint32_t dtype, const angles<WIDTH> &by, float (&a)[WIDTH],
-                                       float (&b)[WIDTH]) {
+__device__ __forceinline__ void turn_all(bool interleaved, const angles<WIDTH> &by, float (&a)[WIDTH],
+                                         float (&b)[WIDTH]) {
     if (WIDTH > 1 && interleaved) {
         // a and b are 2 * WIDTH neighbouring elements, WIDTH pairs.
         constexpr int half = WIDTH / 2;
@@ -136,6 +132,13 @@ __device__ __forceinline__ void rotate(bool interleaved, uint32_t dtype, const a
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) turn(a[i], b[i], by.cosine[i], by.sine[i]);
     }
+}
+
+// The result is rounded to the rows' dtype.
+template <int WIDTH>
+__device__ __forceinline__ void rotate(bool interleaved, uint32_t dtype, const angles<WIDTH> &by, float (&a)[WIDTH],
+                                       float (&b)[WIDTH]) {
+    turn_all<WIDTH>(interleaved, by, a, b);
     if constexpr (WIDTH == 1) {
         a[0] = round_f32(dtype, a[0], true);
         b[0] = round_f32(dtype, b[0], true);
@@ -200,7 +203,7 @@ __device__ __forceinline__ void finish_runs(const qf_cache_params &params, const
 
 template <int WIDTH, int BYTES>
 __device__ __forceinline__ void finish_unit(const qf_cache_params &params, const unit_work<WIDTH, BYTES> &work,
-                                            int64_t row, const cache_place &slot, int64_t angle, angles<WIDTH> &by) {
+                                            int64_t row, const qf_cache_place &slot, int64_t angle, angles<WIDTH> &by) {
     const qf_cache_stream &stream = params.streams[work.stream];
     int64_t to = work.from;
     if (stream.is_cache) {
@@ -250,7 +253,7 @@ __device__ __forceinline__ void store_rows(const qf_cache_params &params) {
         angles<WIDTH> by;
         by.unit = UINT32_MAX;
         const int64_t angle = params.cos_sin ? angle_row(params, row) : -1;
-        const cache_place slot = cache_place_of(params, params.slots ? slot_of(params, row) : -1);
+        const qf_cache_place slot = find_place(params, row);
         const uint32_t step = gridDim.y * blockDim.x;
         for (uint32_t index = blockIdx.y * blockDim.x + threadIdx.x; index < units.third; index += step) {
             unit_work<WIDTH, BYTES> work;
@@ -266,60 +269,211 @@ __device__ __forceinline__ void store_rows(const qf_cache_params &params) {
     }
 }
 
-// The same for runs of 16 bytes: a thread's first units are on their way to shared memory before anything is known of
-// the row; each thread reads what it copied itself.
-__device__ __forceinline__ void store_rows_ahead(const qf_cache_params &params) {
-    constexpr int kAhead = 3;
-    __shared__ uint4 kept[2 * kAhead][QF_CACHE_THREADS];
-    const row_units units = count_units(params);
-    const uint32_t own = blockIdx.y * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.x;
-    wait_for_predecessor();
-    let_successor_start();
-    for (int64_t row = blockIdx.x; row < params.rows; row += gridDim.x) {
-        angles<8> by;
-        cache_place slot = {-1, 0};
-        int64_t angle = -1;
-        by.unit = UINT32_MAX;
-        for (uint32_t start = 0; start < units.third; start += kAhead * step) {
-            unit_work<8, 2> work;
-            for (int i = 0; i < kAhead; i++) {
-                const uint32_t index = start + own + i * step;
-                if (index >= units.third) break;
-                find_unit<8, 2>(params, units, row, index, work);
-                const uint16_t *from = static_cast<const uint16_t *>(params.streams[work.stream].from) + work.from;
-                copy_async_16(&kept[2 * i][threadIdx.x], from + work.at.a);
-                copy_async_16(&kept[2 * i + 1][threadIdx.x], from + work.at.b);
-            }
-            if (start == 0) {
-                if (params.cos_sin) angle = angle_row(params, row);
-                if (params.slots) slot = cache_place_of(params, slot_of(params, row));
-                // The first unit's angles come while its elements do.
-                if (own < units.first && params.streams[0].rotated_units) {
-                    find_unit<8, 2>(params, units, row, own, work);
-                    if (work.unit < params.streams[0].rotated_units)
-                        load_angles<8>(params, params.streams[0], angle, work.unit, by);
-                }
-            }
-            wait_for_copies();
-            for (int i = 0; i < kAhead; i++) {
-                const uint32_t index = start + own + i * step;
-                if (index >= units.third) break;
-                find_unit<8, 2>(params, units, row, index, work);
-                load_scale<8, 2>(params, work);
-                load_words<16>(&kept[2 * i][threadIdx.x], work.a.words);
-                load_words<16>(&kept[2 * i + 1][threadIdx.x], work.b.words);
-                finish_unit<8, 2>(params, work, row, slot, angle, by);
+// ---------------------------------------------------------------------- f16 and bf16: a thread keeps a unit, row after
+// row
+
+struct own_unit {
+    const uint16_t *from; // run a in row 0
+    int64_t row_step;     // elements from row to row
+    char *to;             // run a in row 0 of a dense result, in slot 0 of a cache
+    int64_t to_step[2];   // bytes: of a page and a token in a cache; of a row, and nothing, in a dense result
+    uint32_t apart;       // elements from run a to run b
+    uint32_t angle;       // elements from a row of cos_sin on
+    bool is_cache, is_rotated, is_f8, is_e5m2, is_bf16, is_scaled;
+    scaler by;
+};
+
+// Everything but the scale, which is memory of a predecessor.
+__device__ __forceinline__ own_unit find_own_unit(const qf_cache_params &params, uint32_t index) {
+    unit_work<8, 2> work;
+    find_unit<8, 2>(params, count_units(params), 0, index, work);
+    const qf_cache_stream &stream = params.streams[work.stream];
+    own_unit own = {};
+    own.is_f8 = stream.to_dtype == QF_F8E4M3FN || stream.to_dtype == QF_F8E5M2;
+    own.is_e5m2 = stream.to_dtype == QF_F8E5M2;
+    own.is_bf16 = stream.from_dtype == QF_BF16;
+    own.is_cache = stream.is_cache;
+    own.is_rotated = work.unit < stream.rotated_units;
+    own.is_scaled = stream.scale != nullptr;
+    own.from = static_cast<const uint16_t *>(stream.from) + work.from + work.at.a;
+    own.row_step = (int64_t)stream.heads * stream.head_dim;
+    own.apart = work.at.b - work.at.a;
+    own.angle = work.unit * 8;
+    const int64_t to = (stream.is_cache ? work.head * stream.head_stride : work.from) + work.at.a;
+    const int64_t bytes = own.is_f8 ? 1 : 2;
+    own.to = static_cast<char *>(stream.to) + to * bytes;
+    own.to_step[0] = (stream.is_cache ? stream.page_stride : own.row_step) * bytes;
+    own.to_step[1] = (stream.is_cache ? stream.token_stride : 0) * bytes;
+    return own;
+}
+
+__device__ __forceinline__ void load_own_scale(const qf_cache_params &params, uint32_t index, own_unit &own) {
+    unit_work<8, 2> work;
+    find_unit<8, 2>(params, count_units(params), 0, index, work);
+    load_scale<8, 2>(params, work);
+    own.by = prepare_scale(kDivide, QF_F32, work.scale);
+}
+
+// A thread's part of a row on its way: runs a and b, the cosines and the sines, in shared memory that only this thread
+// reads.
+struct fetched {
+    uint4 *room;
+
+    __device__ __forceinline__ uint4 *at(uint32_t part) const {
+        return room + part * blockDim.x;
+    }
+};
+
+constexpr uint32_t kCosines = 2, kSines = 4;
+
+__device__ __forceinline__ fetched stage_of(uint4 *shared, uint32_t stage) {
+    return {shared + stage * QF_CACHE_PARTS * blockDim.x + threadIdx.x};
+}
+
+__device__ __forceinline__ void fetch_row(const qf_cache_params &params, const own_unit &own, int64_t row,
+                                          int64_t angle, bool active, const fetched &into) {
+    if (active) {
+        const uint16_t *from = own.from + row * own.row_step;
+        copy_async_16(into.at(0), from);
+        copy_async_16(into.at(1), from + own.apart);
+        if (own.is_rotated && angle >= 0) {
+            const uint32_t bytes = params.angle_dtype == QF_F32 ? 4 : 2, rotary_dim = params.streams[0].rotary_dim;
+            const char *cosines = static_cast<const char *>(params.cos_sin) + (angle * rotary_dim + own.angle) * bytes;
+            const char *sines = cosines + rotary_dim / 2 * bytes;
+            copy_async_16(into.at(kCosines), cosines);
+            copy_async_16(into.at(kSines), sines);
+            if (bytes == 4) {
+                copy_async_16(into.at(kCosines + 1), cosines + 16);
+                copy_async_16(into.at(kSines + 1), sines + 16);
             }
         }
+    }
+    commit_copies();
+}
+
+__device__ __forceinline__ void recall_angles(uint32_t dtype, const fetched &from, uint32_t part, float (&out)[8]) {
+    raw_run<8, 4> raw;
+    const uint4 low = *from.at(part);
+    raw.words[0] = low.x, raw.words[1] = low.y, raw.words[2] = low.z, raw.words[3] = low.w;
+    if (dtype == QF_F32) {
+        const uint4 high = *from.at(part + 1);
+        raw.words[4] = high.x, raw.words[5] = high.y, raw.words[6] = high.z, raw.words[7] = high.w;
+    }
+    decode_raw<8, 4>(dtype, raw, out);
+}
+
+struct row_data {
+    raw_run<8, 2> a, b;
+};
+
+template <bool BF16>
+__device__ __forceinline__ void decode_pair(uint32_t pair, float *out) {
+    if (BF16)
+        out[0] = float_of(pair << 16), out[1] = float_of(pair & 0xFFFF0000u);
+    else
+        decode_f16_pair(pair, out);
+}
+
+template <bool BF16>
+__device__ __forceinline__ void rotate_own(const qf_cache_params &params, bool is_inside, const fetched &from,
+                                           row_data &data) {
+    angles<8> by;
+    if (is_inside) {
+        recall_angles(params.angle_dtype, from, kCosines, by.cosine);
+        recall_angles(params.angle_dtype, from, kSines, by.sine);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; i++) by.cosine[i] = by.sine[i] = 0.0f;
+    }
+    float a[8], b[8];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        decode_pair<BF16>(data.a.words[i], a + 2 * i);
+        decode_pair<BF16>(data.b.words[i], b + 2 * i);
+    }
+    turn_all<8>(params.interleaved, by, a, b);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        data.a.words[i] = encode_16_pair(BF16, a[2 * i], a[2 * i + 1]);
+        data.b.words[i] = encode_16_pair(BF16, b[2 * i], b[2 * i + 1]);
+    }
+}
+
+template <bool BF16>
+__device__ __forceinline__ void finish_own(const qf_cache_params &params, const own_unit &own, bool is_inside,
+                                           const fetched &from, char *to) {
+    row_data data;
+    load_words<16>(from.at(0), data.a.words);
+    load_words<16>(from.at(1), data.b.words);
+    if (own.is_rotated) rotate_own<BF16>(params, is_inside, from, data);
+    if (!own.is_f8) {
+        store_words<16>(to, data.a.words);
+        store_words<16>(to + own.apart * 2, data.b.words);
+        return;
+    }
+    uint32_t codes[4];
+    if (own.is_scaled) {
+        divide_pairs_to_f8<BF16>(data.a.words, own.by, own.is_e5m2, codes);
+        divide_pairs_to_f8<BF16>(data.b.words, own.by, own.is_e5m2, codes + 2);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const uint32_t *words = i < 2 ? data.a.words + 2 * i : data.b.words + 2 * i - 4;
+            float values[4];
+            decode_pair<BF16>(words[0], values);
+            decode_pair<BF16>(words[1], values + 2);
+            codes[i] = encode_four_f8(own.is_e5m2 ? QF_F8E5M2 : QF_F8E4M3FN, values);
+        }
+    }
+    const uint32_t of_a[2] = {codes[0], codes[1]}, of_b[2] = {codes[2], codes[3]};
+    store_words<8>(to, of_a);
+    store_words<8>(to + own.apart, of_b);
+}
+
+__device__ __forceinline__ int64_t angle_of(const qf_cache_params &params, int64_t row) {
+    return params.cos_sin && row < params.rows ? angle_row(params, row) : -1;
+}
+
+// While a row is finished, the elements, angles and place of the next one are on their way, and the position of the one
+// behind it.
+__device__ __forceinline__ void store_own_units(const qf_cache_params &params, uint4 *shared) {
+    const uint32_t index = blockIdx.y * blockDim.x + threadIdx.x;
+    const bool active = index < count_units(params).third;
+    const int64_t step = gridDim.x;
+    own_unit own = find_own_unit(params, active ? index : 0);
+    wait_for_predecessor();
+    let_successor_start();
+    int64_t row = blockIdx.x, angle = angle_of(params, row);
+    if (row >= params.rows) return;
+    fetch_row(params, own, row, angle, active, stage_of(shared, 0));
+    int64_t next_angle = angle_of(params, row + step);
+    qf_cache_place place = params.places ? params.places[row] : qf_cache_place{-1, 0};
+    if (own.is_scaled) load_own_scale(params, active ? index : 0, own);
+    for (uint32_t stage = 0; row < params.rows; row += step, stage ^= 1) {
+        const bool is_inside = angle >= 0;
+        const qf_cache_place here = params.places ? place : find_place(params, row);
+        fetch_row(params, own, row + step, next_angle, active && row + step < params.rows, stage_of(shared, stage ^ 1));
+        if (params.places && row + step < params.rows) place = params.places[row + step];
+        angle = next_angle;
+        next_angle = angle_of(params, row + 2 * step);
+        wait_for_all_but_last();
+        if (!active || (own.is_cache && here.page < 0)) continue;
+        char *to = own.to + (own.is_cache ? here.page : row) * own.to_step[0] + here.token * own.to_step[1];
+        const fetched from = stage_of(shared, stage);
+        if (own.is_bf16)
+            finish_own<true>(params, own, is_inside, from, to);
+        else
+            finish_own<false>(params, own, is_inside, from, to);
     }
 }
 
 } // namespace
 
-// Runs of eight elements of f16 and bf16; of all compact dtypes; single elements.
-extern "C" __global__ void __launch_bounds__(QF_CACHE_THREADS)
+// Runs of eight elements of f16 and bf16 to FP8 or as they are; of all compact dtypes; single elements.
+extern "C" __global__ void __launch_bounds__(QF_CACHE_UNITS, 2)
     qf_cache_vectors(const __grid_constant__ qf_cache_params params) {
-    store_rows_ahead(params);
+    extern __shared__ uint4 fetched_rows[];
+    store_own_units(params, fetched_rows);
 }
 
 extern "C" __global__ void __launch_bounds__(QF_CACHE_THREADS)
@@ -338,7 +492,21 @@ extern "C" __global__ void __launch_bounds__(256) qf_cache_winners(const __grid_
     let_successor_start();
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += step) {
-        const int64_t slot = load_i64(params.slot_dtype, params.slots, row);
+        const int64_t slot = load_index(params.slot_dtype, params.slots, row);
         if (slot >= 0 && slot < params.slot_count) atomicMax(&params.winners[slot], (uint32_t)row + 1);
+    }
+}
+
+// Turns slots into places, and puts the notes back to zero: who finds zero or another row in its note has lost,
+// whenever it looks.
+extern "C" __global__ void __launch_bounds__(256) qf_cache_places(const __grid_constant__ qf_cache_params params) {
+    wait_for_predecessor();
+    let_successor_start();
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += step) {
+        const int64_t slot = load_index(params.slot_dtype, params.slots, row);
+        const bool wins = slot >= 0 && slot < params.slot_count && params.winners[slot] == (uint32_t)row + 1;
+        params.places[row] = wins ? place_of_slot(params, slot) : qf_cache_place{-1, 0};
+        if (wins) params.winners[slot] = 0;
     }
 }

@@ -9,6 +9,10 @@
 #define QF_CACHE_STREAMS       3
 #define QF_CACHE_AXES          6
 #define QF_CACHE_THREADS       128 /* of a CTA, at most */
+#define QF_CACHE_UNITS         384 /* of a CTA whose threads keep a unit each, at most */
+/* 16-byte parts of a row that such a thread has on their way, and rows. */
+#define QF_CACHE_PARTS         6
+#define QF_CACHE_STAGES        2
 /* Rows up to which every row looks for a later row of its slot by itself. */
 #define QF_CACHE_SEARCHED_ROWS 2048
 
@@ -27,6 +31,11 @@ typedef struct qf_cache_stream {
     uint32_t is_cache, is_copy; /* is_copy: bytes as they are */
 } qf_cache_stream;
 
+/* Where a row goes in every cache. */
+typedef struct qf_cache_place {
+    int64_t page, token; /* page -1: nowhere */
+} qf_cache_place;
+
 typedef struct qf_cache_params {
     qf_cache_stream streams[QF_CACHE_STREAMS];
     int64_t rows;
@@ -37,7 +46,9 @@ typedef struct qf_cache_params {
     int64_t axis_sizes[QF_CACHE_AXES], axis_strides[QF_CACHE_AXES];
     const void *slots; /* NULL: no stream is a cache */
     int64_t slot_count, page;
-    uint32_t *winners; /* by slot: 1 + the last row that has it, zero elsewhere; NULL: rows search */
+    uint32_t page_magic, page_shift; /* division by page as in loops.h; of fewer than 2^31 slots */
+    uint32_t *winners;               /* by slot: 1 + the last row that has it, zero elsewhere; NULL: rows search */
+    qf_cache_place *places;          /* by row, found by way of winners; NULL: rows search */
     uint32_t stream_count, axis_count, interleaved, angle_dtype, position_dtype, slot_dtype;
 } qf_cache_params;
 

@@ -62,7 +62,7 @@ static void a_cache_elsewhere_is_copied_first(void **state) {
     cuda_finish(&test);
 }
 
-/* Few rows look for later rows of their slot; of many, a first launch notes the last. */
+/* Few rows look for later rows of their slot; of many, a first launch notes the last, and a second finds places. */
 static void the_last_row_of_a_slot_is_found_either_way(void **state) {
     (void)state;
     cuda_test test;
@@ -71,29 +71,56 @@ static void the_last_row_of_a_slot_is_found_either_way(void **state) {
     add_write(&test, QF_CACHE_SEARCHED_ROWS + 1, QF_VALUE_nhd, QF_F8E4M3FN, true);
     assert_int_equal(cuda_record(&test, 0), QF_OK);
     assert_int_equal(cuda_action_count(&test), 1);
-    assert_null(((const qf_cache_params *)cuda_launch_at(&test, 0, "qf_cache_vectors")->params)->winners);
+    const qf_cache_params *searching = cuda_launch_at(&test, 0, "qf_cache_vectors")->params;
+    assert_null(searching->winners);
+    assert_null(searching->places);
     assert_int_equal(test.recorder.zeroed_size, 0);
     assert_int_equal(cuda_record(&test, 1), QF_OK);
-    assert_int_equal(cuda_action_count(&test), 2);
+    assert_int_equal(cuda_action_count(&test), 3);
     const qf_cuda_launch *winners = cuda_launch_at(&test, 0, "qf_cache_winners");
-    const qf_cuda_launch *launch = cuda_launch_at(&test, 1, "qf_cache_vectors");
+    const qf_cuda_launch *places = cuda_launch_at(&test, 1, "qf_cache_places");
+    const qf_cuda_launch *launch = cuda_launch_at(&test, 2, "qf_cache_vectors");
+    const qf_cache_params *params = launch->params;
     assert_int_equal(test.recorder.zeroed_size, PAGES * PAGE * sizeof(uint32_t));
-    assert_ptr_equal(((const qf_cache_params *)launch->params)->winners, test.recorder.zeroed);
+    assert_ptr_equal(params->winners, test.recorder.zeroed);
+    assert_ptr_equal(params->places, test.recorder.scratch);
+    assert_int_equal(test.recorder.scratch_used,
+                     (QF_CACHE_SEARCHED_ROWS + 1) * sizeof(qf_cache_place) / 256 * 256 + 256);
     assert_memory_equal(winners->params, launch->params, launch->params_size);
-    /* Then a row belongs to one block, which puts its note back to zero. */
-    assert_int_equal(launch->grid[1], 1);
+    assert_memory_equal(places->params, launch->params, launch->params_size);
     cuda_finish(&test);
 }
 
+/* A thread a unit: a head of 128 elements is eight units of two runs of eight. */
+static void blocks_step_over_rows_of_units(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows;
+        uint32_t grid;
+    } cases[] = {{3, 3}, {1000, 1000}, {2000, 8 * 132}};
+    for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
+        cuda_test test;
+        cuda_start(&test);
+        add_write(&test, cases[i].rows, QF_VALUE_nhd, QF_F8E4M3FN, true);
+        assert_int_equal(cuda_record(&test, 0), QF_OK);
+        const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_cache_vectors");
+        assert_int_equal(((const qf_cache_params *)launch->params)->streams[0].units, 8);
+        assert_int_equal(launch->block[0], 64);
+        assert_int_equal(launch->grid[0], cases[i].grid);
+        assert_int_equal(launch->grid[1], 1);
+        cuda_finish(&test);
+    }
+}
+
+/* Rows of another dtype than the cache's go through f32: a row a block, of few rows parts of it. */
 static void few_rows_are_spread_over_blocks(void **state) {
     (void)state;
     cuda_test test;
     cuda_start(&test);
-    add_write(&test, 3, QF_VALUE_nhd, QF_F8E4M3FN, true);
+    qf_kernel_step *step = add_write(&test, 3, QF_VALUE_nhd, QF_F8E4M3FN, true);
+    cuda_room(&test, step)->operands[1].dtype = QF_F32;
     assert_int_equal(cuda_record(&test, 0), QF_OK);
-    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_cache_vectors");
-    /* A head of 128 elements is eight units of two runs of eight. */
-    assert_int_equal(((const qf_cache_params *)launch->params)->streams[0].units, 8);
+    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_cache_vectors_any");
     assert_int_equal(launch->block[0], 64);
     assert_int_equal(launch->grid[0], 3);
     assert_int_equal(launch->grid[1], 1);
@@ -134,10 +161,10 @@ static void one_launch_rotates_quantises_and_writes(void **state) {
     assert_int_equal(params->streams[2].rotated_units, 0);
     assert_int_equal(params->streams[2].units, 8);
     for (int i = 0; i < 3; i++) assert_int_equal((uintptr_t)params->streams[i].scale, PLACE(8 + i));
-    /* 48 heads of eight units: 384 units by 128 threads, a pass a block while there are few rows. */
-    assert_int_equal(launch->block[0], 128);
+    /* 48 heads of eight units. */
+    assert_int_equal(launch->block[0], 384);
     assert_int_equal(launch->grid[0], 256);
-    assert_int_equal(launch->grid[1], 3);
+    assert_int_equal(launch->grid[1], 1);
     assert_true(launch->dependent);
     cuda_finish(&test);
 }
@@ -204,6 +231,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fault_47_layouts_step_differently),
                                        cmocka_unit_test(a_cache_elsewhere_is_copied_first),
                                        cmocka_unit_test(the_last_row_of_a_slot_is_found_either_way),
+                                       cmocka_unit_test(blocks_step_over_rows_of_units),
                                        cmocka_unit_test(few_rows_are_spread_over_blocks),
                                        cmocka_unit_test(one_launch_rotates_quantises_and_writes),
                                        cmocka_unit_test(heads_that_are_no_runs_go_by_elements),
