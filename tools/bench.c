@@ -1,6 +1,6 @@
 /* Owns: `qfuse bench`: ceilings of the device, attention of given shapes, or a graph or plan, each timed and set
- * against them. Does not own: timing (bench_run.c), the peers' figures (bench/attention.py). Next: bench.h;
- * docs/gpu.md. */
+ * against them. Does not own: timing (bench_run.c), lines limited by memory (bench_stream.c), the peers' figures
+ * (bench/attention.py). Next: bench.h; docs/gpu.md. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -17,15 +17,6 @@ typedef struct shape_row {
     qf_dtype type, out;
     bool causal;
 } shape_row;
-
-typedef struct bench {
-    qf_tool *tool;
-    tool_device device;
-    double seconds;
-    double copy_rate, wide_rate, narrow_rate; /* GB/s, TFLOPS of bf16 and FP8; 0: not measured */
-    const shape_row *row;                     /* being timed */
-    const qf_graph *graph;
-} bench;
 
 /* --- printing --- */
 
@@ -44,10 +35,8 @@ static void print_number(double number) {
     (void)printf("%9.*f ", number >= 100 ? 0 : number >= 10 ? 1 : number >= 1 ? 2 : 4, number);
 }
 
-/* A line; `flops` 0: none are counted. `ceiling`: the TFLOPS that the row is measured by, 0 for the ceilings' own rows.
- */
-static void print_row(const bench *at, const char *name, const bench_times *times, double bytes, double flops,
-                      double ceiling) {
+void bench_print(const bench *at, const char *name, const bench_times *times, double bytes, double flops,
+                 bench_ceiling ceiling, double products) {
     double rate = bytes / times->median * 1e-3, speed = flops / times->median * 1e-6;
     (void)printf("%-44s %11.2f %9.1f ", name, times->median, 100 * (times->most - times->least) / times->median);
     print_number(rate);
@@ -55,10 +44,11 @@ static void print_row(const bench *at, const char *name, const bench_times *time
         print_number(speed);
     else
         (void)printf("%9s ", "");
-    double by_bytes = at->copy_rate > 0 ? rate / at->copy_rate : 0, by_flops = ceiling > 0 ? speed / ceiling : 0;
-    if (ceiling > 0)
-        (void)printf("%6.0f %% of %s", 100 * (by_bytes > by_flops ? by_bytes : by_flops),
-                     by_bytes > by_flops ? "copy" : "products");
+    double by_bytes = at->copy_rate > 0 ? rate / at->copy_rate : 0, by_flops = products > 0 ? speed / products : 0;
+    if (ceiling == BENCH_COPY || (ceiling == BENCH_PRODUCTS && by_bytes > by_flops))
+        (void)printf("%6.0f %% of copy", 100 * by_bytes);
+    else if (ceiling == BENCH_PRODUCTS)
+        (void)printf("%6.0f %% of products", 100 * by_flops);
     (void)printf("%s\n", times->replayed || at->device.host ? "" : " (not replayed from a graph)");
     (void)fflush(stdout);
 }
@@ -74,15 +64,14 @@ static qf_plan *compile_text(bench *at, const char *text) {
     return plan;
 }
 
-static bool fill_random(void *user, uint32_t index, uint32_t set, const qf_plan_tensor_info *info, qf_tensor *tensor) {
+bool bench_fill_random(void *user, uint32_t index, uint32_t set, const qf_plan_tensor_info *info, qf_tensor *tensor) {
     bench *at = user;
     *tensor = (qf_tensor){.dtype = info->dtype, .rank = info->rank};
     memcpy(tensor->dims, info->dims, sizeof info->dims);
     return bench_random(&at->device, tensor, 1000u * set + index);
 }
 
-static bool time_text(bench *at, const char *text, uint32_t sets, bench_fill fill, bench_times *out,
-                      double *out_bytes) {
+bool bench_text(bench *at, const char *text, uint32_t sets, bench_fill fill, bench_times *out, double *out_bytes) {
     qf_plan *plan = compile_text(at, text);
     bench_plan *timed = plan ? bench_plan_open(&at->device, plan, sets, fill, at) : NULL;
     bool done = timed && bench_plan_time(timed, at->seconds, out);
@@ -93,18 +82,17 @@ static bool time_text(bench *at, const char *text, uint32_t sets, bench_fill fil
 
 /* --- ceilings --- */
 
-/* The ceiling is the faster of a copy, which the driver makes, and a kernel that reads and writes as much. */
-static bool copy_ceiling(bench *at, const char *op) {
+/* The ceiling of bandwidth: a large copy. */
+static bool copy_ceiling(bench *at) {
     char text[200], name[64];
     bench_times times;
     double bytes = 0;
     unsigned long long count = (at->device.host ? 1u << 26 : 1u << 30) / sizeof(float);
-    (void)snprintf(text, sizeof text, "graph @copy(%%x: f32[%llu]) {\n  %%y = %s %%x\n  return %%y\n}\n", count, op);
-    if (!time_text(at, text, 1, fill_random, &times, &bytes)) return false;
-    double rate = bytes / times.median * 1e-3;
-    if (rate > at->copy_rate) at->copy_rate = rate;
-    (void)snprintf(name, sizeof name, "%s, %llu MiB", op, count * sizeof(float) >> 20);
-    print_row(at, name, &times, bytes, 0, 0);
+    (void)snprintf(text, sizeof text, "graph @copy(%%x: f32[%llu]) {\n  %%y = copy %%x\n  return %%y\n}\n", count);
+    if (!bench_text(at, text, 1, bench_fill_random, &times, &bytes)) return false;
+    at->copy_rate = bytes / times.median * 1e-3;
+    (void)snprintf(name, sizeof name, "copy, %llu MiB", count * sizeof(float) >> 20);
+    bench_print(at, name, &times, bytes, 0, BENCH_NONE, 0);
     return true;
 }
 
@@ -117,10 +105,10 @@ static bool product_ceiling(bench *at, const char *type, const char *name, doubl
                    "graph @product(%%a: %s[%.0f, %.0f], %%b: %s[%.0f, %.0f]) {\n"
                    "  %%y = contract %%a, %%b {equation=\"mk,nk->mn\", out=bf16}\n  return %%y\n}\n",
                    type, size, size, type, size, size);
-    if (!time_text(at, text, 1, fill_random, &times, &bytes)) return false;
+    if (!bench_text(at, text, 1, bench_fill_random, &times, &bytes)) return false;
     *out_rate = 2 * size * size * size / times.median * 1e-6;
     (void)snprintf(label, sizeof label, "%s product, %.0f^3", name, size);
-    print_row(at, label, &times, bytes, 2 * size * size * size, 0);
+    bench_print(at, label, &times, bytes, 2 * size * size * size, BENCH_NONE, 0);
     return true;
 }
 
@@ -225,12 +213,13 @@ static int32_t *integers_for(const shape_row *row, const char *name, uint64_t co
 static bool fill_attention(void *user, uint32_t index, uint32_t set, const qf_plan_tensor_info *info,
                            qf_tensor *tensor) {
     bench *at = user;
+    const shape_row *row = at->row;
     float scale = 0.05f;
     *tensor = (qf_tensor){.dtype = info->dtype, .rank = info->rank};
     memcpy(tensor->dims, info->dims, sizeof info->dims);
     if (strcmp(info->name, "s") == 0) return bench_upload(&at->device, tensor, &scale);
     if (info->dtype != QF_I32) return bench_random(&at->device, tensor, 1000u * set + index);
-    int32_t *numbers = integers_for(at->row, info->name, qf_tensor_bytes(tensor) / sizeof *numbers);
+    int32_t *numbers = integers_for(row, info->name, qf_tensor_bytes(tensor) / sizeof *numbers);
     bool done = numbers && bench_upload(&at->device, tensor, numbers);
     free(numbers);
     return done;
@@ -242,7 +231,7 @@ static bool attention_row(bench *at, const shape_row *row) {
     double bytes = 0;
     at->row = row;
     attention_text(row, text, sizeof text);
-    bool done = time_text(at, text, 0, fill_attention, &times, &bytes);
+    bool done = bench_text(at, text, 0, fill_attention, &times, &bytes);
     at->row = NULL;
     if (!done) return false;
     int used =
@@ -252,7 +241,7 @@ static bool attention_row(bench *at, const shape_row *row) {
                      row->causal && row->rows > 1 ? " causal" : "");
     if (row->page) (void)snprintf(name + used, sizeof name - (size_t)used, " p%" PRIu64, row->page);
     double ceiling = qf_dtype_is_float8(row->type) ? at->narrow_rate : at->wide_rate;
-    print_row(at, name, &times, attention_bytes(row), attention_flops(row), ceiling);
+    bench_print(at, name, &times, attention_bytes(row), attention_flops(row), BENCH_PRODUCTS, ceiling);
     return true;
 }
 
@@ -330,7 +319,7 @@ static bool fill_file(void *user, uint32_t index, uint32_t set, const qf_plan_te
                       "input \"%s\" of the plan has a symbolic size: bench its graph with --dims", info->name);
         return false;
     }
-    if (!at->graph) return fill_random(user, index, set, info, tensor);
+    if (!at->graph) return bench_fill_random(user, index, set, info, tensor);
     bool done = random_input(at->tool, at->graph, index, &host);
     *tensor = host;
     done = done && bench_upload(&at->device, tensor, host.data);
@@ -359,7 +348,7 @@ static bool file_row(bench *at, const char *path) {
     if (done) {
         char name[80];
         (void)snprintf(name, sizeof name, "%.50s, %u steps", path, steps);
-        print_row(at, name, &times, bench_plan_bytes(timed), 0, at->narrow_rate);
+        bench_print(at, name, &times, bench_plan_bytes(timed), 0, BENCH_COPY, 0);
     }
     bench_plan_close(timed);
     qf_graph_destroy(graph);
@@ -378,10 +367,10 @@ int tool_bench(qf_tool *tool) {
     bool done =
         (!by_options(tool) || row_of_options(tool, &row)) && tool_device_open(tool, tool->options.device, &at.device);
     if (done) print_head(&at);
-    done = done && copy_ceiling(&at, "copy") && copy_ceiling(&at, "neg") &&
-           product_ceiling(&at, "bf16", "bf16", &at.wide_rate) &&
+    done = done && copy_ceiling(&at) && product_ceiling(&at, "bf16", "bf16", &at.wide_rate) &&
            product_ceiling(&at, "f8E4M3FN", "FP8", &at.narrow_rate);
     for (uint32_t i = 0; done && i < tool->options.file_count; i++) done = file_row(&at, tool->options.files[i]);
+    if (!tool->options.file_count && !by_options(tool)) done = done && bench_streams(&at);
     if (!tool->options.file_count) done = done && attention_rows(&at);
     tool_device_close(&at.device);
     return done ? TOOL_OK : TOOL_FAILED;

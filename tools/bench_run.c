@@ -84,6 +84,13 @@ static bool open_set(bench_plan *at, uint32_t index, bench_fill fill, void *user
             qf_executor_bind_input(set->executor, i, &set->inputs[i]) != QF_OK)
             return false;
     }
+    /* Caches are updated where they lie. */
+    for (uint32_t i = 0; i < qf_plan_output_count(at->plan); i++) {
+        qf_plan_tensor_info info;
+        if (qf_plan_output(at->plan, i, &info) && info.in_place >= 0 &&
+            qf_executor_bind_output(set->executor, i, &set->inputs[info.in_place]) != QF_OK)
+            return false;
+    }
     return true;
 }
 
