@@ -102,13 +102,34 @@ static const float_format *format_of(qf_dtype dtype) {
     return NULL;
 }
 
-double rounded_sum_bound(qf_dtype dtype, int64_t terms, double largest) {
+/* How far the logarithm of a sum of `terms` positive numbers may move when each is rounded to `dtype`; the largest of
+ * them is at least `largest`. */
+static double rounded_sum_bound(qf_dtype dtype, int64_t terms, double largest) {
     const float_format *format = format_of(dtype);
     if (!format) return 0;
     /* With u = 2^-(digits + 1) a normal number moves by at most u / (1 + u) of itself, so the logarithm by at most
      * log(1 + u) either way; a smaller one moves by at most half of the smallest code. */
     double u = ldexp(1, -format->digits - 1);
     return log1p(u) + (double)terms * ldexp(u, format->lowest) / largest;
+}
+
+/* What a kernel written for one case rounds the P to that it multiplies and sums. */
+static qf_dtype summed_p(uint32_t row) {
+    switch (row) {
+    case 2010:
+    case 2011: return QF_F8E4M3FN;
+    case 2002:
+    case 2012:
+    case 2013: return QF_BF16;
+    default: return QF_F16;
+    }
+}
+
+/* Of the decode kernels' P the largest is at least 8, of the others' 128: references are the maximum rounded up to an
+ * integer. */
+double lse_room(uint32_t row, bool kernel_p, int64_t keys) {
+    double reference = kernel_p ? rounded_sum_bound(QF_F8E4M3FN, keys, 128) : 0;
+    return reference + rounded_sum_bound(summed_p(row), keys, row < 2010 ? 8 : 128);
 }
 
 /* --- comparison --- */

@@ -134,9 +134,9 @@ double random_normal(random_state *random);
 
 /* bounds.c: what a result of the op may differ by from the CPU's. docs/numerics.md has the same table in words. */
 bound bound_of(qf_op op, qf_dtype operand, qf_dtype result);
-/* How far the logarithm of a sum of `terms` positive numbers may move when each is rounded to `dtype`; the largest of
- * them is at least `largest`. */
-double rounded_sum_bound(qf_dtype dtype, int64_t terms, double largest);
+/* How far the lse of attention may lie from the reference's where a special kernel (from row 2000 on) sums a rounded P;
+ * the reference rounds it to e4m3 under p=kernel, and else not at all. */
+double lse_room(uint32_t row, bool kernel_p, int64_t keys);
 /* Compares `found` with `wanted`, both in host memory; false after writing into `message`. */
 bool bound_holds(const bound *within, const qf_tensor *found, const qf_tensor *wanted, char *message, size_t size);
 

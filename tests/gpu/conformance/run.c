@@ -348,20 +348,11 @@ static bool is_special(uint32_t row) {
     return row >= 2000;
 }
 
-/* Kernels written for one case sum the P that they multiply by, rounded to f16 or bf16 (decode) or e4m3 (prefill). The
- * reference rounds to e4m3 under p=kernel, and else not at all. Of the decode kernels' P the largest is at least 8, of
- * the others' 128: references are the maximum rounded up to an integer. */
-static double lse_room(const test_case *test, uint32_t row) {
-    double e4m3 = rounded_sum_bound(QF_F8E4M3FN, test->keys, 128);
-    double own = row < 2010 ? rounded_sum_bound(row == 2002 ? QF_BF16 : QF_F16, test->keys, 8) : e4m3;
-    return own + (test->kernel_p ? e4m3 : 0);
-}
-
 static bound bound_for(const device_run *run, uint32_t output) {
     const test_case *test = run->at->test;
     bound within = test->bounds[output];
     if (is_special(run->row) && strcmp(test->outputs[output], "lse") == 0) {
-        within.absolute = lse_room(test, run->row);
+        within.absolute = lse_room(run->row, test->kernel_p, test->keys);
     } else if (test->rounds_p && is_special(run->row)) {
         within.relative = 0.08;
         within.share = 0.3;
