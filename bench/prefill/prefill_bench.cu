@@ -9,7 +9,8 @@
 //             together, 0 = the host's choice), warm (milliseconds of load before a row is timed), launches (of a
 //             graph; 0 = some milliseconds; 1 = none overlaps its predecessor, as where a model's graph is replayed),
 //             rows (of a tile of work, 0 = the host's choice), trace (a file for the stamps of
-//             kernels/cuda/prefill/trace.cuh, of a cell's last launches)
+//             kernels/cuda/prefill/trace.cuh, of a cell's last launches), transpose (of V in FP8: inside, before,
+//             shared; the host's choice where absent)
 //
 // Method: random normal q, k and v, the same buffers in every launch; a graph of launches of some milliseconds,
 // replayed until the card is warm, then nine timed replays, median. FLOP = 4 * q tokens * keys * head dim * query
@@ -37,7 +38,7 @@ namespace {
 
 struct Options {
     std::string cell;
-    int ctas = 0, section = 0, warm = 40, launches = 0, rows = 0;
+    int ctas = 0, section = 0, warm = 40, launches = 0, rows = 0, wish = QF_PREFILL_WISH_NONE;
     std::string trace;
     std::vector<std::string> sections;
 } g_options;
@@ -151,6 +152,7 @@ void run_cell(const Cell &cell, const Variant &variant) {
     problem.pages = shape.blocks;
     problem.softmax_scale = 1.0f / std::sqrt(static_cast<float>(cell.head_dim));
     problem.causal = variant.causal, problem.window_left = problem.window_right = -1;
+    problem.wish = g_options.wish;
     if (qf_prefill_refusal(&problem) != nullptr) return;
     problem.tile_rows = g_options.rows > 0 ? g_options.rows : qf_prefill_choose_rows(&problem, g_multiprocessors);
     qf_prefill_choice choice = qf_prefill_choose(&problem, g_options.ctas > 0 ? g_options.ctas : g_multiprocessors);
@@ -158,7 +160,8 @@ void run_cell(const Cell &cell, const Variant &variant) {
     const size_t k_count = static_cast<size_t>(shape.blocks) * shape.block * cell.kv_heads * cell.head_dim;
     const size_t entries = shape.lengths.size() * shape.width;
     const int bytes = qf_prefill_element_bytes(variant.dtype);
-    Buffer<uint8_t> q(q_count * bytes), k(k_count * bytes), v(k_count * bytes), out(q_count * 2);
+    Buffer<uint8_t> q(q_count * bytes), k(k_count * bytes), v(k_count * bytes), out(q_count * 2),
+        transposed(choice.transposed_bytes);
     Buffer<int> table(entries + 2 * g_multiprocessors), lengths(shape.lengths.size()), start(shape.lengths.size() + 1);
     Buffer<float> scales(4);
     Buffer<uint32_t> ticket(1);
@@ -192,7 +195,7 @@ void run_cell(const Cell &cell, const Variant &variant) {
         std::printf("FATAL tensor map refused\n");
         std::exit(3);
     }
-    p.out = out.data, p.ticket = ticket.data;
+    p.out = out.data, p.ticket = ticket.data, p.transposed = transposed.data;
     p.q_scale = scales.data, p.k_scale = scales.data + 1, p.v_scale = scales.data + 2, p.out_scale = scales.data + 3;
     p.block_table = table.data, p.block_table_stride = shape.width;
     if (packed) p.q_start = start.data, p.kv_lens = lengths.data;
@@ -238,7 +241,10 @@ void run_cell(const Cell &cell, const Variant &variant) {
 #ifdef QF_PREFILL_CLOCKS
     if (variant.page_size == 0) clocks = mean_clocks(table.data, choice.ctas);
 #endif
-    std::printf("  %5u %4u %6.0f\n", timing.megahertz, timing.watts, flop / clocks / g_multiprocessors);
+    std::printf("  %5u %4u %6.0f %s\n", timing.megahertz, timing.watts, flop / clocks / g_multiprocessors,
+                choice.cluster > 1       ? "before, shared"
+                : choice.before_ctas > 0 ? "before"
+                                         : "");
     std::fflush(stdout);
     CHECK(cudaGraphExecDestroy(exec));
     CHECK(cudaGraphDestroy(graph));
@@ -246,7 +252,7 @@ void run_cell(const Cell &cell, const Variant &variant) {
 
 void run_table(const char *title, const std::vector<Cell> &cells, Variant variant, bool full) {
     std::printf("\n%s\n%-24s %-7s %10s %23s %7s %6s %5s  %5s %4s %6s\n", title, "cell", "mask", "us",
-                "[lowest   highest]", "TFLOPS", "peer", "/peer", "MHz", "W", "/clk");
+                "[lowest   highest]", "TFLOPS", "peer", "/peer", "MHz", "W", "/clk V^T");
     for (const Cell &cell : cells) {
         for (int causal = full ? 0 : 1; causal < 2; ++causal) {
             variant.causal = causal != 0;
@@ -286,6 +292,10 @@ void parse(int argc, char **argv) {
             g_options.trace = value;
         else if (name == "warm")
             g_options.warm = std::atoi(value.c_str());
+        else if (name == "transpose")
+            g_options.wish = value == "shared"   ? QF_PREFILL_WISH_SHARED
+                             : value == "before" ? QF_PREFILL_WISH_BEFORE
+                                                 : QF_PREFILL_WISH_INSIDE;
         else
             std::printf("unknown option %s\n", name.c_str()), std::exit(2);
     }

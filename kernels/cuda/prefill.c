@@ -22,10 +22,10 @@ static const struct {
     qf_prefill_form form;
     const char *image, *kernel;
 } variants[] = {
-#define VARIANT(DTYPE, dtype, head_dim, SCORES, scores)                                                                \
-    {{QF_PREFILL_##DTYPE, head_dim, QF_PREFILL_SCORES_##SCORES},                                                       \
-     "prefill_" #dtype "_d" #head_dim "_" #scores,                                                                     \
-     "qf_prefill_" #dtype "_d" #head_dim "_" #scores},
+#define VARIANT(DTYPE, dtype, head_dim, SCORES, scores, TRANSPOSE, end)                                                \
+    {{QF_PREFILL_##DTYPE, head_dim, QF_PREFILL_SCORES_##SCORES, QF_PREFILL_TRANSPOSE_##TRANSPOSE},                     \
+     "prefill_" #dtype "_d" #head_dim "_" #scores #end,                                                                \
+     "qf_prefill_" #dtype "_d" #head_dim "_" #scores #end},
     QF_PREFILL_VARIANTS(VARIANT)
 #undef VARIANT
 };
@@ -137,18 +137,41 @@ static qf_prefill_tensor tensor_of(const qf_view *view, int64_t token, int64_t h
     return (qf_prefill_tensor){view->data, token * bytes, head * bytes, outer * bytes};
 }
 
+static bool add_value_map(qf_cuda_recorder *recorder, qf_cuda_launch *launch, const qf_attention *at,
+                          const qf_prefill_problem *problem) {
+    const qf_prefill_tensor v = tensor_of(at->v, at->v_steps.key, at->v_steps.head, at->v_steps.sequence);
+    qf_prefill_map v_map;
+    qf_prefill_describe_values(problem, &v, &v_map);
+    return add_map(recorder, launch, offsetof(qf_prefill_params, v_map), &v_map);
+}
+
 static bool add_maps(qf_cuda_recorder *recorder, qf_cuda_launch *launch, const qf_attention *at,
-                     const qf_prefill_problem *problem) {
+                     const qf_prefill_problem *problem, const qf_prefill_choice *choice) {
     const qf_prefill_tensor q = tensor_of(at->q, at->q_steps.row, at->q_steps.head, outer_step(at, &at->q_steps));
     const qf_prefill_tensor k = tensor_of(at->k, at->k_steps.key, at->k_steps.head, at->k_steps.sequence);
-    const qf_prefill_tensor v = tensor_of(at->v, at->v_steps.key, at->v_steps.head, at->v_steps.sequence);
-    qf_prefill_map q_map, k_map, v_map;
+    qf_prefill_map q_map, k_map;
     qf_prefill_describe_query(problem, &q, &q_map);
     qf_prefill_describe_keys(problem, &k, &k_map);
-    qf_prefill_describe_keys(problem, &v, &v_map);
     return add_map(recorder, launch, offsetof(qf_prefill_params, q_map), &q_map) &&
            add_map(recorder, launch, offsetof(qf_prefill_params, k_map), &k_map) &&
-           add_map(recorder, launch, offsetof(qf_prefill_params, v_map), &v_map);
+           (choice->before_ctas > 0 || add_value_map(recorder, launch, at, problem));
+}
+
+/* The launch that writes V^T, where the choice has one. */
+static bool add_transposition(qf_cuda_recorder *recorder, const qf_attention *at, const qf_prefill_problem *problem,
+                              const qf_prefill_choice *choice, const qf_prefill_params *params) {
+    if (choice->before_ctas == 0) return true;
+    const char *kernel = problem->head_dim == 64    ? "qf_prefill_before_d64"
+                         : problem->head_dim == 128 ? "qf_prefill_before_d128"
+                                                    : "qf_prefill_before_d256";
+    qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "prefill_before", kernel, sizeof *params);
+    if (!launch || !add_value_map(recorder, launch, at, problem)) return false;
+    memcpy(launch->params, params, sizeof *params);
+    launch->grid[0] = choice->before_ctas;
+    launch->block[0] = QF_PREFILL_BEFORE_THREADS;
+    launch->shared_bytes = (uint32_t)qf_prefill_before_bytes(choice->form);
+    launch->dependent = true;
+    return true;
 }
 
 qf_status qf_cuda_prefill(qf_cuda_recorder *recorder, const qf_kernel_step *step, const qf_attention *at,
@@ -167,11 +190,14 @@ qf_status qf_cuda_prefill(qf_cuda_recorder *recorder, const qf_kernel_step *step
     const qf_prefill_choice choice = qf_prefill_choose(&problem, (int)recorder->processor_count);
     for (uint32_t i = 0; i < QF_COUNT_OF(variants); i++) {
         if (memcmp(&variants[i].form, &choice.form, sizeof choice.form) != 0) continue;
+        if (choice.transposed_bytes > 0) params.transposed = qf_cuda_scratch(recorder, choice.transposed_bytes);
+        if (!add_transposition(recorder, at, &problem, &choice, &params)) return QF_ERROR_OUT_OF_MEMORY;
         qf_cuda_launch *launch = qf_cuda_add_launch(recorder, variants[i].image, variants[i].kernel, sizeof params);
-        if (!launch || !add_maps(recorder, launch, at, &problem)) return QF_ERROR_OUT_OF_MEMORY;
+        if (!launch || !add_maps(recorder, launch, at, &problem, &choice)) return QF_ERROR_OUT_OF_MEMORY;
         memcpy(launch->params, &params, sizeof params); /* the block of the launch is aligned less than its type */
         launch->grid[0] = (uint32_t)choice.ctas;
         launch->block[0] = (uint32_t)choice.threads;
+        launch->cluster = choice.cluster > 1 ? (uint32_t)choice.cluster : 0;
         launch->shared_bytes = (uint32_t)choice.shared_bytes;
         launch->dependent = true;
         return QF_OK;

@@ -29,6 +29,41 @@ static void dense_float8_is_prefill(void **state) {
     cuda_finish(&test);
 }
 
+/* Where many rows read V it is transposed once, into scratch, by a launch of its own. */
+static void long_float8_transposes_v_first(void **state) {
+    (void)state;
+    cuda_test test;
+    start_dense(&test, QF_F8E4M3FN, QF_F8E4M3FN, QF_F8E4M3FN, 256, 256);
+    attribute(&test, QF_ATTR(attention, p))->integer = QF_VALUE_kernel;
+    set(&test, 0, QF_F8E4M3FN, CUDA_SHAPE(2, 8, 8192, 256));
+    set(&test, 1, QF_F8E4M3FN, CUDA_SHAPE(2, 2, 8190, 256));
+    set(&test, 2, QF_F8E4M3FN, CUDA_SHAPE(2, 2, 8190, 256));
+    test.rooms[0].results[0] = cuda_view(QF_BF16, CUDA_SHAPE(2, 8, 8192, 256), PLACE(30));
+    assert_int_equal(record(&test, PREFILL), QF_OK);
+    assert_int_equal(cuda_action_count(&test), 2);
+    const qf_cuda_launch *before = cuda_launch_at(&test, 0, "qf_prefill_before_d256");
+    const qf_cuda_launch *launch = cuda_launch_at(&test, 1, "qf_prefill_e4m3_d256_f16_before");
+    qf_prefill_params first, params;
+    memcpy(&first, before->params, sizeof first);
+    memcpy(&params, launch->params, sizeof params);
+    assert_string_equal(before->image, "prefill_before");
+    assert_int_equal(before->grid[0],
+                     2 * 2 * 64 * 2); /* sequences, heads, blocks of 128 keys, halves of the head dim */
+    assert_true(before->dependent && launch->dependent);
+    assert_int_equal(before->maps->params_offset, offsetof(qf_prefill_params, v_map));
+    assert_ptr_equal(before->maps->address, (void *)PLACE(2));
+    assert_null(before->maps->next);
+    assert_int_equal(launch->maps->params_offset, offsetof(qf_prefill_params, k_map));
+    assert_int_equal(launch->cluster, 2);
+    assert_int_equal(launch->grid[0] % 2, 0);
+    assert_int_equal(params.cluster, 2);
+    assert_ptr_equal(params.transposed, first.transposed);
+    assert_ptr_equal(params.transposed, test.recorder.scratch);
+    assert_int_equal(params.transposed_blocks, 64);
+    assert_int_equal(test.recorder.scratch_size, 2 * 2 * 64 * 128 * 256);
+    cuda_finish(&test);
+}
+
 /* P of the prefill kernel is e4m3: only where the graph takes the kernel's own. */
 static void p_of_the_graph_is_not_prefill(void **state) {
     (void)state;
@@ -113,8 +148,8 @@ static void paged_rows_are_sequences(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_float8_is_prefill), cmocka_unit_test(p_of_the_graph_is_not_prefill),
-        cmocka_unit_test(dense_16_bits_is_prefill), cmocka_unit_test(paged_16_bits_is_prefill),
-        cmocka_unit_test(paged_rows_are_sequences)};
+        cmocka_unit_test(dense_float8_is_prefill),       cmocka_unit_test(long_float8_transposes_v_first),
+        cmocka_unit_test(p_of_the_graph_is_not_prefill), cmocka_unit_test(dense_16_bits_is_prefill),
+        cmocka_unit_test(paged_16_bits_is_prefill),      cmocka_unit_test(paged_rows_are_sequences)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

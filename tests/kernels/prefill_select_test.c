@@ -101,6 +101,73 @@ static void test_launches_fit_the_device(void **state) {
     assert_int_equal(qf_prefill_choose(&small, MULTIPROCESSORS).ctas, 1);
 }
 
+static void test_v_is_transposed_before_where_that_pays(void **state) {
+    (void)state;
+    static const struct {
+        int head_dim, kv_heads, group, batch, tokens, causal, cluster; /* cluster 0: transposed inside */
+    } all[] = {
+        {128, 8, 4, 1, 16384, 1, 2}, {128, 8, 4, 1, 1024, 1, 0},   {128, 16, 1, 4, 4096, 0, 1},
+        {128, 16, 1, 4, 4096, 1, 0}, {128, 16, 1, 1, 16384, 1, 2}, {256, 8, 1, 4, 4096, 1, 2},
+        {256, 8, 1, 1, 512, 1, 0},   {64, 32, 1, 1, 16384, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        qf_prefill_problem p = usual();
+        qf_prefill_params params;
+        p.head_dim = all[i].head_dim, p.kv_heads = all[i].kv_heads, p.group = all[i].group, p.batch = all[i].batch;
+        p.q_tokens = p.kv_tokens = all[i].tokens, p.causal = all[i].causal;
+        assert_null(qf_prefill_refusal(&p));
+        const qf_prefill_choice choice = qf_prefill_choose(&p, MULTIPROCESSORS);
+        const int64_t blocks = (int64_t)p.batch * p.kv_heads * p.kv_tokens / QF_PREFILL_BLOCK_KEYS;
+        const int before = all[i].cluster > 0;
+        qf_prefill_fill(&p, &params);
+        assert_int_equal(choice.form.transpose, before ? QF_PREFILL_TRANSPOSE_BEFORE : QF_PREFILL_TRANSPOSE_INSIDE);
+        assert_int_equal(choice.cluster, before ? all[i].cluster : 1);
+        assert_int_equal(choice.ctas % choice.cluster, 0);
+        assert_int_equal(params.cluster, choice.cluster);
+        assert_int_equal(params.span_tokens, choice.cluster * params.tile_tokens);
+        assert_int_equal(choice.before_ctas, before ? blocks * (p.head_dim > 128 ? 2 : 1) : 0);
+        assert_int_equal(choice.transposed_bytes, before ? blocks * QF_PREFILL_BLOCK_KEYS * p.head_dim : 0);
+    }
+}
+
+/* Few rows over many keys, or more V^T than memory is taken for, stay inside; so do what has no such variant. */
+static void test_v_is_transposed_inside_otherwise(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    p.batch = 1, p.q_tokens = 64, p.kv_tokens = 131072, p.causal = 0;
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).before_ctas, 0);
+    p.q_tokens = 16384;
+    assert_true(qf_prefill_choose(&p, MULTIPROCESSORS).before_ctas > 0);
+    p.causal = 1, p.window_left = 100; /* a row sees few of the keys */
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).before_ctas, 0);
+    p.causal = 0, p.window_left = -1, p.f32_scores = 1;
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).before_ctas, 0);
+    p.f32_scores = 0, p.packed = 1, p.batch = 16; /* tables of 131072 tokens each: 2 GiB */
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).before_ctas, 0);
+    p.dtype = QF_PREFILL_BF16, p.packed = 0, p.batch = 1;
+    assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).form.transpose, QF_PREFILL_TRANSPOSE_NONE);
+}
+
+/* What the caller wishes, for tests: tiles of 256 keys are whole pairs of blocks, and fit the device in pairs. */
+static void test_wishes_are_granted(void **state) {
+    (void)state;
+    qf_prefill_problem p = usual();
+    p.head_dim = 64, p.kv_tokens = 300, p.wish = QF_PREFILL_WISH_BEFORE;
+    qf_prefill_choice choice = qf_prefill_choose(&p, MULTIPROCESSORS);
+    assert_int_equal(choice.before_ctas, 4 * 2 * 8);
+    assert_int_equal(choice.cluster, 1);
+    p.wish = QF_PREFILL_WISH_SHARED, p.q_tokens = 5, p.batch = 1;
+    choice = qf_prefill_choose(&p, 7);
+    assert_int_equal(choice.cluster, 2);
+    assert_int_equal(choice.ctas, 6);
+    qf_prefill_map map;
+    const qf_prefill_tensor v = {(void *)(uintptr_t)4096, 512, 64, 512 * 300};
+    qf_prefill_describe_values(&p, &v, &map);
+    assert_int_equal(map.box[1], QF_PREFILL_BLOCK_KEYS);
+    qf_prefill_describe_keys(&p, &v, &map);
+    assert_int_equal(map.box[1], 256);
+}
+
 static void test_rows_are_divided_by_the_group_exactly(void **state) {
     (void)state;
     for (int group = 1; group <= 64; group++) {
@@ -275,6 +342,9 @@ int main(void) {
         cmocka_unit_test(test_what_is_refused_says_why),
         cmocka_unit_test(test_a_soft_cap_takes_scores_in_f32),
         cmocka_unit_test(test_launches_fit_the_device),
+        cmocka_unit_test(test_v_is_transposed_before_where_that_pays),
+        cmocka_unit_test(test_v_is_transposed_inside_otherwise),
+        cmocka_unit_test(test_wishes_are_granted),
         cmocka_unit_test(test_rows_are_divided_by_the_group_exactly),
         cmocka_unit_test(test_windows_become_distances),
         cmocka_unit_test(test_tensor_maps_follow_layouts),

@@ -58,25 +58,37 @@ struct TwoLevelAccumulator : AccumulatorShape<C> {
         if constexpr (kChunks > 1) accumulate_chunk<1>(p, factor, v, ones, [] {});
     }
 
-  private:
-    // One chunk, and with the first one the row sums.
-    template <int Chunk, class Meanwhile>
-    __device__ __forceinline__ void accumulate_chunk(const uint32_t (&p)[C::kWords], const float (&factor)[2], Values v,
-                                                     KeyDescriptor ones, Meanwhile meanwhile) {
+  protected:
+    // T = P V of as many elements of the head dim as T has.
+    template <int Registers>
+    __device__ __forceinline__ static void multiply(float (&t)[Registers], const uint32_t (&p)[C::kWords], Values v) {
         constexpr uint32_t kPanel = C::kHeadDim * 128 / 16;
-        float t[kChunk / 2], sums[4];
-        v = v + Chunk * (kChunk * 128 / 16);
-        wgmma_fence();
         wgmma_e4m3<false>(t, p, v);
 #pragma unroll
         for (int step = 1; step < C::kKeys / 32; ++step) {
             wgmma_e4m3<true>(t, p + 4 * step, v + step / 4 * kPanel + step % 4 * 2);
         }
-        if (Chunk == 0) {
-            wgmma_e4m3<false>(sums, p, ones);
+    }
+    __device__ __forceinline__ static void multiply_ones(float (&sums)[4], const uint32_t (&p)[C::kWords],
+                                                         KeyDescriptor ones) {
+        wgmma_e4m3<false>(sums, p, ones);
 #pragma unroll
-            for (int step = 1; step < C::kKeys / 32; ++step) wgmma_e4m3<true>(sums, p + 4 * step, ones);
-        }
+        for (int step = 1; step < C::kKeys / 32; ++step) wgmma_e4m3<true>(sums, p + 4 * step, ones);
+    }
+    __device__ __forceinline__ void add_sums(const float (&sums)[4], const float (&factor)[2]) {
+        sum[0] = fmaf(sum[0], factor[0], sums[0]);
+        sum[1] = fmaf(sum[1], factor[1], sums[2]);
+    }
+
+  private:
+    // One chunk, and with the first one the row sums.
+    template <int Chunk, class Meanwhile>
+    __device__ __forceinline__ void accumulate_chunk(const uint32_t (&p)[C::kWords], const float (&factor)[2], Values v,
+                                                     KeyDescriptor ones, Meanwhile meanwhile) {
+        float t[kChunk / 2], sums[4];
+        wgmma_fence();
+        multiply(t, p, v + Chunk * (kChunk * 128 / 16));
+        if (Chunk == 0) multiply_ones(sums, p, ones);
         wgmma_commit();
         meanwhile();
         wgmma_wait<0>();
@@ -84,9 +96,57 @@ struct TwoLevelAccumulator : AccumulatorShape<C> {
         if (Chunk == 0) wgmma_pin(sums);
 #pragma unroll
         for (int i = 0; i < kChunk / 2; ++i) o[Chunk][i] = fmaf(o[Chunk][i], factor[i >> 1 & 1], t[i]);
-        if (Chunk == 0) {
-            sum[0] = fmaf(sum[0], factor[0], sums[0]);
-            sum[1] = fmaf(sum[1], factor[1], sums[2]);
+        if (Chunk == 0) add_sums(sums, factor);
+    }
+};
+
+// The same for head dim 256 in quarters: while one is added to O the next one's product runs, in other registers.
+template <class C>
+struct QuarteredAccumulator : TwoLevelAccumulator<C> {
+    using typename TwoLevelAccumulator<C>::Values;
+    static constexpr int kQuarter = C::kHeadDim / 4;
+
+    // `meanwhile` runs while the last product does; a branch in it keeps the additions before it there.
+    template <class Scores, class Meanwhile>
+    __device__ __forceinline__ void accumulate(Scores &scores, Values v, KeyDescriptor ones, Meanwhile meanwhile) {
+        float factor[2];
+        uint32_t p[C::kWords];
+        scores.raise(this->reference, factor);
+        scores.template exponentials<0, C::kWords>(this->reference, p);
+        float even[kQuarter / 2], odd[kQuarter / 2], sums[4];
+        start<0>(even, p, v, [&] { this->multiply_ones(sums, p, ones); });
+        start<1>(odd, p, v, [] {});
+        wgmma_wait<1>();
+        wgmma_pin(sums);
+        add<0>(even, factor);
+        this->add_sums(sums, factor);
+        start<2>(even, p, v, [] {});
+        wgmma_wait<1>();
+        add<1>(odd, factor);
+        start<3>(odd, p, v, [] {});
+        wgmma_wait<1>();
+        add<2>(even, factor);
+        meanwhile();
+        wgmma_wait<0>();
+        add<3>(odd, factor);
+    }
+
+  private:
+    template <int Quarter, class Also>
+    __device__ __forceinline__ void start(float (&t)[kQuarter / 2], const uint32_t (&p)[C::kWords], Values v,
+                                          Also also) {
+        wgmma_fence();
+        this->multiply(t, p, v + Quarter * (kQuarter * 128 / 16));
+        also();
+        wgmma_commit();
+    }
+    template <int Quarter>
+    __device__ __forceinline__ void add(float (&t)[kQuarter / 2], const float (&factor)[2]) {
+        wgmma_pin(t);
+#pragma unroll
+        for (int i = 0; i < kQuarter / 2; ++i) {
+            float &o = this->o[Quarter / 2][Quarter % 2 * (kQuarter / 2) + i];
+            o = fmaf(o, factor[i >> 1 & 1], t[i]);
         }
     }
 };

@@ -84,15 +84,15 @@ __device__ __forceinline__ void prepare_query(const qf_prefill_params &p, const 
 
 // Passes over tiles that no row of the warpgroup sees.
 template <class C>
-__device__ __forceinline__ void skip_tiles(Barriers<C> &barriers, Ring<C::kKeyStages> &keys,
+__device__ __forceinline__ void skip_tiles(const qf_prefill_params &p, Barriers<C> &barriers, Ring<C::kKeyStages> &keys,
                                            Ring<C::kTransposedStages> &transposed, int count) {
     const bool elected = (threadIdx.x & 31) == 0;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
         barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
-        if (elected) barrier_arrive(shared_address(&barriers.keys_empty[keys.stage]));
+        if (elected) release_keys<C>(barriers, keys.stage);
         barrier_wait(shared_address(&barriers.transposed_full[transposed.stage]), transposed.parity);
-        if (elected) barrier_arrive(shared_address(&barriers.transposed_empty[transposed.stage]));
+        if (elected) release_transposed<C>(barriers, transposed.stage, p.cluster);
         keys.advance();
         transposed.advance();
     }
@@ -107,7 +107,8 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
     const bool elected = (threadIdx.x & 31) == 0;
     using Descriptor = MatrixDescriptor<C::kSwizzle>;
     const Descriptor k_base = Descriptor::at(shared.keys);
-    using Accumulator = std::conditional_t<C::kElementBytes == 1, TwoLevelAccumulator<C>, DirectAccumulator<C>>;
+    using TwoLevel = std::conditional_t<C::kQuarters, QuarteredAccumulator<C>, TwoLevelAccumulator<C>>;
+    using Accumulator = std::conditional_t<C::kElementBytes == 1, TwoLevel, DirectAccumulator<C>>;
     const typename Accumulator::Values v_base = Accumulator::values_at(shared.transposed);
     const KeyDescriptor ones = KeyDescriptor::at(shared.ones);
     for (;;) {
@@ -130,7 +131,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         const bool sees = reach.begin < reach.end;
         const int first = sees ? max(reach.begin / C::kKeys, work.tile_begin) : work.tile_begin;
         const int last = sees ? min((reach.end + C::kKeys - 1) / C::kKeys, work.tile_end) - 1 : first - 1;
-        skip_tiles<C>(barriers, keys, transposed, work.tile_end - 1 - last);
+        skip_tiles<C>(p, barriers, keys, transposed, work.tile_end - 1 - last);
         if (last >= first) barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
 #pragma unroll 1
         for (int tile = last; tile >= first; --tile) {
@@ -142,7 +143,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
             barrier_wait(shared_address(&barriers.transposed_full[transposed.stage]), transposed.parity);
             wgmma_wait<0>();
             scores.pin();
-            if (elected) barrier_arrive(shared_address(&barriers.keys_empty[keys.stage]));
+            if (elected) release_keys<C>(barriers, keys.stage);
             keys.advance();
             trace<kTraceTile>(p);
             jitter();
@@ -156,12 +157,12 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
             state.accumulate(scores, v_base + transposed.stage * (C::kTileBytes / 16), ones, [&] {
                 if (tile > first) barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
             });
-            if (elected) barrier_arrive(shared_address(&barriers.transposed_empty[transposed.stage]));
+            if (elected) release_transposed<C>(barriers, transposed.stage, p.cluster);
             transposed.advance();
             trace<kTraceTileEnd>(p);
             jitter();
         }
-        skip_tiles<C>(barriers, keys, transposed, first - work.tile_begin);
+        skip_tiles<C>(p, barriers, keys, transposed, first - work.tile_begin);
         trace<kTraceEpilogue>(p);
         float sums[2];
         state.row_sums(sums);

@@ -117,7 +117,7 @@ template <class C>
 __device__ __forceinline__ void group_of(const float *o, int i, float factor, float (&v)[4]) {
     const float a = o[2 * i] * factor, b = o[2 * i + 1] * factor, c = o[4 + 2 * i] * factor, d = o[5 + 2 * i] * factor;
     v[0] = a, v[3] = d;
-    v[1] = C::kTransposes ? c : b, v[2] = C::kTransposes ? b : c;
+    v[1] = C::kElementBytes == 1 ? c : b, v[2] = C::kElementBytes == 1 ? b : c;
 }
 
 __device__ __forceinline__ void store_shared_2(uint32_t address, uint32_t value) {
@@ -133,7 +133,7 @@ __device__ __forceinline__ void store_shared_4(uint32_t address, uint32_t value)
 template <class C>
 __device__ __forceinline__ void stage_fp8(uint32_t staging, int t, int row, int group, uint32_t word) {
     const uint32_t to = staging_chunk<C>(staging, row, group);
-    if constexpr (C::kTransposes) {
+    if constexpr (C::kElementBytes == 1) {
         store_shared_4(to + 4 * t, word);
     } else {
         store_shared_2(to + 2 * t, word);
@@ -144,7 +144,7 @@ __device__ __forceinline__ void stage_fp8(uint32_t staging, int t, int row, int 
 // The same in 16-bit elements; `group` of those in this pass.
 template <class C>
 __device__ __forceinline__ void stage_16(uint32_t staging, int t, int row, int group, uint2 words) {
-    if constexpr (C::kTransposes) {
+    if constexpr (C::kElementBytes == 1) {
         const uint32_t to = staging_chunk<C>(staging, row, 2 * group + t / 2) + 8 * (t & 1);
         asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(words.x), "r"(words.y) : "memory");
     } else {

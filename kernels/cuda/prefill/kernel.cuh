@@ -5,7 +5,8 @@
 // One persistent CTA a multiprocessor. Three (head dim 256: two) consumer warpgroups of 64 query rows each compute; one
 // producer warpgroup has a warp that copies by TMA and three that transpose V. 8-bit matrix instructions want both
 // operands with the summed index contiguous, so P V needs V^T. 16-bit ones take V as it lies: one warp clears what lies
-// past its end, two have nothing to do.
+// past its end, two have nothing to do. Where many tiles of queries read a V, a launch before transposes it once
+// (before.cuh): one warp copies V^T then, two have nothing to do, and two CTAs may share what is copied.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include "consume.cuh"
 #include "load.cuh"
 #include "transpose.cuh"
+#include "values.cuh"
 
 namespace qfuse::prefill {
 
@@ -52,10 +54,10 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
     const Shared<C> shared(dynamic, &barriers, work, scales);
     const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), warpgroup = warp / 4;
     if (threadIdx.x == 0) {
-        init_barriers<C>(barriers);
+        init_barriers<C>(barriers, p.cluster);
         tensor_map_prefetch(&p.q_map);
         tensor_map_prefetch(&p.k_map);
-        tensor_map_prefetch(&p.v_map);
+        if (!C::kShares) tensor_map_prefetch(&p.v_map);
     }
     if (threadIdx.x >= 64 && threadIdx.x < 128) { // ones, read in any order
         constexpr uint32_t kOnes = C::kElementBytes == 1 ? 0x38383838 : C::kBf16 ? 0x3F803F80 : 0x3C003C00;
@@ -63,15 +65,21 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
         async_proxy_fence();
     }
     warm_parameters(p, warp);
-    __syncthreads();
+    if (C::kShares && p.cluster > 1)
+        cluster_sync();
+    else
+        __syncthreads();
     if (warpgroup == C::kConsumers) {
         lower_registers<C::kProducerRegisters>();
         if (warp % 4 == 0)
             load<C>(p, shared); // waits for the predecessor by itself
         else if constexpr (C::kTransposes)
             transpose<C>(p, shared, warp % 4 - 1);
-        else if (warp % 4 == 1)
+        else if constexpr (C::kShares) {
+            if (warp % 4 == 1) load_transposed<C>(p, shared);
+        } else if (warp % 4 == 1) {
             clear_tails<C>(shared);
+        }
     } else {
         raise_registers<C::kConsumerRegisters>();
         wait_for_predecessor();
@@ -86,6 +94,7 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
         }
 #endif
     }
+    if (C::kShares && p.cluster > 1) cluster_sync(); // neither leaves while the other may still write here
 }
 
 } // namespace qfuse::prefill

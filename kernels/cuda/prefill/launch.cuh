@@ -11,17 +11,22 @@
 #include "params.h"
 #include "select.h"
 
-#define QF_PREFILL_DECLARE(DTYPE, dtype, head_dim, SCORES, scores)                                                     \
-    extern "C" __global__ void qf_prefill_##dtype##_d##head_dim##_##scores(const __grid_constant__ qf_prefill_params p);
+#define QF_PREFILL_DECLARE(DTYPE, dtype, head_dim, SCORES, scores, TRANSPOSE, end)                                     \
+    extern "C" __global__ void qf_prefill_##dtype##_d##head_dim##_##scores##end(                                       \
+        const __grid_constant__ qf_prefill_params p);
 QF_PREFILL_VARIANTS(QF_PREFILL_DECLARE)
 #undef QF_PREFILL_DECLARE
+extern "C" __global__ void qf_prefill_before_d64(const __grid_constant__ qf_prefill_params p);
+extern "C" __global__ void qf_prefill_before_d128(const __grid_constant__ qf_prefill_params p);
+extern "C" __global__ void qf_prefill_before_d256(const __grid_constant__ qf_prefill_params p);
 
 namespace qfuse::prefill {
 
 inline const void *find_kernel(qf_prefill_form form) {
-#define QF_PREFILL_MATCH(DTYPE, dtype_name, dim, SCORES, score_name)                                                   \
-    if (form.dtype == QF_PREFILL_##DTYPE && form.head_dim == dim && form.scores == QF_PREFILL_SCORES_##SCORES) {       \
-        return reinterpret_cast<const void *>(qf_prefill_##dtype_name##_d##dim##_##score_name);                        \
+#define QF_PREFILL_MATCH(DTYPE, dtype_name, dim, SCORES, score_name, TRANSPOSE, end)                                   \
+    if (form.dtype == QF_PREFILL_##DTYPE && form.head_dim == dim && form.scores == QF_PREFILL_SCORES_##SCORES &&       \
+        form.transpose == QF_PREFILL_TRANSPOSE_##TRANSPOSE) {                                                          \
+        return reinterpret_cast<const void *>(qf_prefill_##dtype_name##_d##dim##_##score_name##end);                   \
     }
     QF_PREFILL_VARIANTS(QF_PREFILL_MATCH)
 #undef QF_PREFILL_MATCH
@@ -67,29 +72,47 @@ inline bool encode_maps(const qf_prefill_problem &problem, const qf_prefill_tens
     if (!encode_map(plan, &p->q_map)) return false;
     qf_prefill_describe_keys(&problem, &k, &plan);
     if (!encode_map(plan, &p->k_map)) return false;
-    qf_prefill_describe_keys(&problem, &v, &plan);
+    qf_prefill_describe_values(&problem, &v, &plan);
     return encode_map(plan, &p->v_map);
 }
 
-// Enqueues one launch of a kernel. `dependent` allows it to start while its predecessor in the stream still runs.
-inline cudaError_t launch_kernel(const void *kernel, const qf_prefill_choice &choice, const qf_prefill_params &p,
-                                 bool dependent, cudaStream_t stream) {
+// Enqueues one kernel. `dependent` allows it to start while its predecessor in the stream still runs.
+inline cudaError_t enqueue(const void *kernel, unsigned ctas, unsigned cluster, unsigned threads, size_t shared_bytes,
+                           const qf_prefill_params &p, bool dependent, cudaStream_t stream) {
     if (kernel == nullptr) return cudaErrorInvalidDeviceFunction;
-    const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                   static_cast<int>(choice.shared_bytes));
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
     if (error != cudaSuccess) return error;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(choice.ctas);
-    config.blockDim = dim3(choice.threads);
-    config.dynamicSmemBytes = choice.shared_bytes;
+    config.gridDim = dim3(ctas);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = dependent ? 1 : 0;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
+    cudaLaunchAttribute attributes[2];
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = dependent ? 1 : 0;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = cluster, attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+    config.attrs = attributes;
+    config.numAttrs = cluster > 1 ? 2 : 1;
     void *arguments[] = {const_cast<qf_prefill_params *>(&p)};
     return cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
+// Enqueues an attention kernel, after the transposition of V where the choice has one.
+inline cudaError_t launch_kernel(const void *kernel, const qf_prefill_choice &choice, const qf_prefill_params &p,
+                                 bool dependent, cudaStream_t stream) {
+    if (choice.before_ctas > 0) {
+        const int head_dim = choice.form.head_dim;
+        const void *before = head_dim == 64    ? reinterpret_cast<const void *>(qf_prefill_before_d64)
+                             : head_dim == 128 ? reinterpret_cast<const void *>(qf_prefill_before_d128)
+                                               : reinterpret_cast<const void *>(qf_prefill_before_d256);
+        const cudaError_t error = enqueue(before, choice.before_ctas, 1, QF_PREFILL_BEFORE_THREADS,
+                                          qf_prefill_before_bytes(choice.form), p, dependent, stream);
+        if (error != cudaSuccess) return error;
+        dependent = true;
+    }
+    return enqueue(kernel, choice.ctas, choice.cluster, choice.threads, choice.shared_bytes, p, dependent, stream);
 }
 
 inline cudaError_t launch(const qf_prefill_problem &problem, const qf_prefill_choice &choice,

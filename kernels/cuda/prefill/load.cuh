@@ -1,6 +1,6 @@
 // Owns: the warp that starts all copies from global to shared memory, and draws the work.
 // Does not own: the order of work (schedule.cuh).
-// Read next: transpose.cuh.
+// Read next: transpose.cuh, values.cuh, tail.cuh: the warps that bring V on.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,33 @@
 #include "tail.cuh"
 
 namespace qfuse::prefill {
+
+// The CTAs of the cluster, a bit each.
+__device__ __forceinline__ uint16_t all_ctas(const qf_prefill_params &p) {
+    return static_cast<uint16_t>((1 << p.cluster) - 1);
+}
+
+template <class C>
+__device__ __forceinline__ int log2_cluster(const qf_prefill_params &p) {
+    return C::kShares ? p.cluster - 1 : 0;
+}
+
+// A ring that one CTA of a cluster fills for all. The other only says how much will come, as soon as what the stage
+// held before is there.
+template <int Stages>
+struct SharedRing : Ring<Stages> {
+    // Waits until the stage is free in all CTAs; false where another CTA copies. Lanes of the warp together.
+    __device__ __forceinline__ bool enter(uint64_t *full, uint64_t *empty, bool copies, uint32_t bytes) {
+        if (copies) {
+            barrier_wait(shared_address(&empty[this->stage]), this->parity ^ 1);
+            return true;
+        }
+        barrier_wait(shared_address(&full[this->stage]), this->parity ^ 1);
+        if ((threadIdx.x & 31) == 0) barrier_arrive_expect(shared_address(&full[this->stage]), bytes);
+        __syncwarp();
+        return false;
+    }
+};
 
 // Where a lane's box of a K or V tile lies: of a paged cache every lane copies one page's part, else lane 0 all.
 struct BoxSource {
@@ -37,7 +64,10 @@ struct KeyLoader {
         if (tile < work.tile_begin || lane >= boxes(tile)) return {0, 0};
         return {key % p.page_size, p.block_table[work.sequence * p.block_table_stride + key / p.page_size]};
     }
-    // Starts the copy of one tile; lanes of the warp together.
+    __device__ __forceinline__ uint32_t bytes(int tile) const {
+        return boxes(tile) * box_keys * C::kRowBytes;
+    }
+    // Starts the copy of one tile, into all CTAs of the cluster; lanes of the warp together.
     __device__ __forceinline__ void start(const void *map, uint32_t stage, uint32_t barrier, int tile,
                                           const BoxSource &from) const {
         const int count = boxes(tile);
@@ -46,8 +76,14 @@ struct KeyLoader {
         if (lane >= count) return;
 #pragma unroll
         for (int panel = 0; panel < C::kPanels; ++panel) {
-            tensor_copy_4d(stage + (panel * C::kKeys + lane * box_keys) * C::kPanelBytes, map, panel * C::kPanelBytes,
-                           from.token, work.kv_head, from.outer, barrier, kEvictNormal);
+            const uint32_t to = stage + (panel * C::kKeys + lane * box_keys) * C::kPanelBytes;
+            if constexpr (C::kShares) {
+                tensor_copy_4d_multicast(to, map, panel * C::kPanelBytes, from.token, work.kv_head, from.outer, barrier,
+                                         all_ctas(p), kEvictNormal);
+            } else {
+                tensor_copy_4d(to, map, panel * C::kPanelBytes, from.token, work.kv_head, from.outer, barrier,
+                               kEvictNormal);
+            }
         }
     }
 };
@@ -119,6 +155,30 @@ __device__ __forceinline__ float read_scale(const qf_prefill_params &p, int kv_h
     return scale != nullptr ? scale[kv_head * (&p.q_scale_stride)[which]] : 1.0f;
 }
 
+// Hands the number that the first CTA of a cluster drew to the other one, once for every tile of work. `query` has
+// just left the stage of that tile.
+template <class C>
+__device__ __forceinline__ int share_draw(Barriers<C> &b, int drawn, const Ring<C::kQueryStages> &query) {
+    static_assert(!C::kShares || C::kQueryStages == 2, "the stage is the parity of the tile's number");
+    const uint32_t parity = query.stage ^ 1;
+    if (share_rank<C>() == 0) {
+        barrier_wait_cluster(shared_address(&b.draw_empty), parity ^ 1);
+        if ((threadIdx.x & 31) == 0) {
+            asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(cluster_address(shared_address(&b.draw), 1)),
+                         "r"(drawn)
+                         : "memory");
+            barrier_release_at(shared_address(&b.draw_full), 1);
+        }
+        __syncwarp();
+        return drawn;
+    }
+    barrier_wait_cluster(shared_address(&b.draw_full), parity);
+    drawn = *const_cast<volatile int *>(&b.draw);
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) barrier_arrive_at(shared_address(&b.draw_empty), 0);
+    return drawn;
+}
+
 // Where lengths are given by the device, nothing is known before the predecessor has ended; else the first work is
 // located meanwhile. A number is drawn when the last copy of a tile of work starts: early enough to hide what follows,
 // and late enough that numbers go to the CTAs in the order in which they become free. The first work starts its first
@@ -127,15 +187,15 @@ template <class C>
 __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C> &shared) {
     Barriers<C> &barriers = *shared.barriers;
     Ring<C::kQueryStages> query;
-    Ring<C::kKeyStages> keys;
+    SharedRing<C::kKeyStages> keys;
     ValueLoader<C> values;
-    bool released = p.q_start != nullptr || p.kv_lens != nullptr;
+    bool released = C::kShares || p.q_start != nullptr || p.kv_lens != nullptr;
     if (released) wait_for_predecessor();
     const TileCounts counts(p);
     const int total = counts.total * p.kv_heads;
-    int number = blockIdx.x;
+    int number = static_cast<int>(blockIdx.x) >> log2_cluster<C>(p);
     while (number < total) {
-        const Work work = locate_work<C>(p, counts, number);
+        const Work work = locate_work<C>(p, counts, number, share_rank<C>());
         if (!released) wait_for_predecessor();
         released = true;
         trace<kTraceWork>(p);
@@ -145,30 +205,39 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
         BoxSource next = loader.source(work.tile_end - 1);
         int drawn = 0;
         const auto draw = [&] {
-            if ((threadIdx.x & 31) == 0) drawn = static_cast<int>(atomicAdd(p.ticket, 1u));
+            if ((threadIdx.x & 31) == 0 && share_rank<C>() == 0) drawn = static_cast<int>(atomicAdd(p.ticket, 1u));
         };
+        if (C::kShares) publish_work<C>(shared, work, scale, query); // there are no registers to wait with
         if (work.tile_begin == work.tile_end) {
-            publish_work<C>(shared, work, scale, query);
+            if (!C::kShares) publish_work<C>(shared, work, scale, query);
             draw();
         }
 #pragma unroll 1
         for (int tile = work.tile_end - 1; tile >= work.tile_begin; --tile) {
             const BoxSource from = next;
             next = loader.source(tile - 1);
-            barrier_wait(shared_address(&barriers.keys_empty[keys.stage]), keys.parity ^ 1);
-            loader.start(&p.k_map, shared.keys + keys.stage * C::kTileBytes,
-                         shared_address(&barriers.keys_full[keys.stage]), tile, from);
+            bool copies = true;
+            if constexpr (C::kShares) {
+                copies = keys.enter(barriers.keys_full, barriers.keys_empty, share_rank<C>() == 0, loader.bytes(tile));
+            } else {
+                barrier_wait(shared_address(&barriers.keys_empty[keys.stage]), keys.parity ^ 1);
+            }
+            if (copies) {
+                loader.start(&p.k_map, shared.keys + keys.stage * C::kTileBytes,
+                             shared_address(&barriers.keys_full[keys.stage]), tile, from);
+            }
             keys.advance();
             jitter();
             if (tile == work.tile_begin) draw();
-            values.start(p, shared, work, loader, tile, from);
+            if constexpr (!C::kShares) values.start(p, shared, work, loader, tile, from);
             trace<kTraceCopied>(p);
-            if (tile == work.tile_end - 1) publish_work<C>(shared, work, scale, query);
+            if (!C::kShares && tile == work.tile_end - 1) publish_work<C>(shared, work, scale, query);
             jitter();
         }
         drawn = __shfl_sync(~0u, drawn, 0);
-        if (drawn == total - 1 && (threadIdx.x & 31) == 0) *p.ticket = 0;
-        number = static_cast<int>(gridDim.x) + drawn;
+        if (drawn == total - 1 && (threadIdx.x & 31) == 0 && share_rank<C>() == 0) *p.ticket = 0;
+        if (C::kShares && p.cluster > 1) drawn = share_draw<C>(barriers, drawn, query);
+        number = static_cast<int>(gridDim.x >> log2_cluster<C>(p)) + drawn;
     }
     if (!released) wait_for_predecessor();
     Work none = {};

@@ -62,6 +62,7 @@ typedef struct qf_prefill_params {
     const int32_t *kv_lens; // or null: every sequence has kv_tokens keys
     const int32_t *q_start; // or null
     uint32_t *ticket;       // one word, zero before the first launch; every launch leaves it zero
+    uint8_t *transposed;    // V^T by sequence, KV head, block of keys, where V is transposed before
 
     int64_t out_batch_stride; // elements; the head dim is contiguous, every stride a multiple of 16 bytes
     int64_t out_token_stride;
@@ -70,6 +71,7 @@ typedef struct qf_prefill_params {
     int64_t lse_token_stride;
     int64_t lse_head_stride;
     int64_t block_table_stride;
+    int64_t transposed_blocks; // of a sequence's KV head
 
     // Scale index = KV head * stride: 0 per tensor, 1 per KV head.
     int32_t q_scale_stride;
@@ -90,6 +92,8 @@ typedef struct qf_prefill_params {
     int32_t kv_tokens;     // keys of a sequence; longer kv_lens are clamped to it
     int32_t page_size;     // tokens; 0: not paged
     int32_t tile_tokens;   // tokens of a tile: tile rows / group
+    int32_t cluster;       // CTAs that take neighbouring tiles of a KV head and share keys and values; 1 or 2
+    int32_t span_tokens;   // tokens of their tiles together
     int32_t least_tokens;  // of a packed batch, sequences with fewer tokens are left alone
     int32_t group_magic;   // ceil(2^16 / group): divides a tile's rows by group with a multiplication
     int32_t section_heads; // KV heads whose tiles are handed out together, so that their keys stay in L2

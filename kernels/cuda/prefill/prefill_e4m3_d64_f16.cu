@@ -1,3 +1,3 @@
 // Owns: one instantiation, e4m3, head dim 64, scores in f16. Nothing else. Read next: kernel.cuh.
 #include "instantiate.cuh"
-QF_PREFILL_INSTANTIATE(E4M3, e4m3, 64, F16, f16)
+QF_PREFILL_INSTANTIATE(E4M3, e4m3, 64, F16, f16, INSIDE, )

@@ -12,8 +12,9 @@
 
 namespace qfuse::prefill {
 
+// The tiles that a cluster takes together are one here.
 __device__ __forceinline__ int tiles_of(const qf_prefill_params &p, int tokens) {
-    return (tokens + p.tile_tokens - 1) / p.tile_tokens;
+    return (tokens + p.span_tokens - 1) / p.span_tokens;
 }
 
 // Sequences of a packed batch, then two that have no key: the rows after all sequences, and those before.
@@ -91,9 +92,12 @@ __device__ __forceinline__ int position_offset(const qf_prefill_params &p, const
     return p.bottom_right ? work.length - work.tokens : 0;
 }
 
+// All CTAs of a cluster get the same tiles of keys. `rank`: of the CTA.
 template <class C>
-__device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const TileCounts &counts, int number) {
+__device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const TileCounts &counts, int number,
+                                            int rank) {
     Work work;
+    const int span_tokens = C::kShares ? p.span_tokens : p.tile_tokens;
     int heads = p.batch * p.kv_heads, tiles = tiles_of(p, p.q_tokens);
     work.sequence = 0;
     if (p.q_start != nullptr) {
@@ -107,7 +111,7 @@ __device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const Ti
     const int head = first_head + rest % count, tile = tiles - 1 - rest / count;
     work.sequence += head / p.kv_heads;
     work.kv_head = head % p.kv_heads;
-    work.first_token = tile * p.tile_tokens;
+    work.first_token = tile * span_tokens;
     work.row = p.q_start != nullptr ? packed_first_row(p, work.sequence) : 0;
     work.tokens = p.q_start != nullptr ? packed_last_row(p, work.sequence) - work.row : p.q_tokens;
     work.length = work.sequence >= p.batch ? 0
@@ -115,9 +119,10 @@ __device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const Ti
                                            : p.kv_tokens;
     const int offset = position_offset(p, work);
     const int begin = visible_begin(p, offset, work.first_token);
-    const int end = visible_end(p, offset, min(work.first_token + p.tile_tokens, work.tokens) - 1, work.length);
+    const int end = visible_end(p, offset, min(work.first_token + span_tokens, work.tokens) - 1, work.length);
     work.tile_begin = begin < end ? begin / C::kKeys : 0;
     work.tile_end = begin < end ? (end + C::kKeys - 1) / C::kKeys : 0;
+    if (C::kShares) work.first_token += rank * p.tile_tokens;
     return work;
 }
 

@@ -23,6 +23,17 @@ typedef struct qf_prefill_tensor {
     int64_t outer_stride;
 } qf_prefill_tensor;
 
+// Most memory for V^T; where more were needed V is transposed inside.
+#define QF_PREFILL_MOST_TRANSPOSED (256 << 20)
+
+// Who decides where V is transposed: the rules below, or the caller, as tests and benches do (if there is a variant).
+enum qf_prefill_wish {
+    QF_PREFILL_WISH_NONE = 0,
+    QF_PREFILL_WISH_INSIDE = 1,
+    QF_PREFILL_WISH_BEFORE = 2, // every CTA copies its own keys and values
+    QF_PREFILL_WISH_SHARED = 3, // before, and clusters of two CTAs share them
+};
+
 // What a launch looks like before any pointer is known.
 typedef struct qf_prefill_problem {
     int dtype; // of q, k and v, enum qf_prefill_dtype: E4M3, BF16 or F16
@@ -43,13 +54,17 @@ typedef struct qf_prefill_problem {
     int causal;
     int window_left; // -1: no limit
     int window_right;
+    int wish; // enum qf_prefill_wish
 } qf_prefill_problem;
 
 typedef struct qf_prefill_choice {
-    qf_prefill_form form; // the kernel is qf_prefill_<dtype>_d<head_dim>_<scores>
+    qf_prefill_form form; // the kernel is qf_prefill_<dtype>_d<head_dim>_<scores>[_before]
+    int cluster;          // CTAs
     int ctas;
     int threads;
     size_t shared_bytes;
+    unsigned before_ctas;    // of qf_prefill_before_d<head_dim>, to be launched first; 0: there is no such launch
+    size_t transposed_bytes; // of memory for V^T, aligned to 128 bytes
 } qf_prefill_choice;
 
 // A tensor map in the terms of cuTensorMapEncodeTiled: bytes as elements, innermost axis first.
@@ -68,25 +83,80 @@ static inline int qf_prefill_scores_of(const qf_prefill_problem *problem) {
     return problem->f32_scores || problem->softcap > 0.0f ? QF_PREFILL_SCORES_F32 : QF_PREFILL_SCORES_F16;
 }
 
-// The variant that a problem needs, whether there is one or not.
-static inline qf_prefill_form qf_prefill_form_of(const qf_prefill_problem *problem) {
-    const qf_prefill_form form = {problem->dtype, problem->head_dim, qf_prefill_scores_of(problem)};
-    return form;
-}
-
 static inline int qf_prefill_has_variant(qf_prefill_form form) {
-#define QF_PREFILL_MATCH(DTYPE, name, dim, SCORES, score_name)                                                         \
-    if (form.dtype == QF_PREFILL_##DTYPE && form.head_dim == (dim) && form.scores == QF_PREFILL_SCORES_##SCORES)       \
+#define QF_PREFILL_MATCH(DTYPE, name, dim, SCORES, score_name, TRANSPOSE, end)                                         \
+    if (form.dtype == QF_PREFILL_##DTYPE && form.head_dim == (dim) && form.scores == QF_PREFILL_SCORES_##SCORES &&     \
+        form.transpose == QF_PREFILL_TRANSPOSE_##TRANSPOSE)                                                            \
         return 1;
     QF_PREFILL_VARIANTS(QF_PREFILL_MATCH)
 #undef QF_PREFILL_MATCH
     return 0;
 }
 
+// Blocks of V^T of one KV head of one sequence: whole tiles of the attention kernel.
+static inline int64_t qf_prefill_transposed_blocks(const qf_prefill_problem *problem) {
+    const qf_prefill_form form = {problem->dtype, problem->head_dim, qf_prefill_scores_of(problem),
+                                  QF_PREFILL_TRANSPOSE_BEFORE};
+    const int tile = qf_prefill_tile_keys(form);
+    return ((int64_t)problem->kv_tokens + tile - 1) / tile * (tile / QF_PREFILL_BLOCK_KEYS);
+}
+
+// Operations of a launch, as far as sizes tell: lengths in device memory are taken for the most they can be.
+static inline double qf_prefill_flop(const qf_prefill_problem *problem) {
+    const double rows = (double)problem->q_tokens * problem->group * problem->kv_heads;
+    const double sequences = problem->packed && problem->batch > 0 ? problem->batch : 1;
+    const double tokens = problem->q_tokens / sequences;
+    const int bounded = problem->causal || problem->window_right >= 0; // as to keys behind a row's own
+    double keys = problem->kv_tokens;
+    if (bounded && tokens > 1) keys -= (tokens < keys ? tokens : keys) / 2;
+    if (problem->window_left >= 0) {
+        const int right = problem->causal || problem->window_right < 0 ? 0 : problem->window_right;
+        const double most = (double)problem->window_left + (bounded ? right + 1.0 : tokens);
+        if (most < keys) keys = most;
+    }
+    return 4.0 * rows * keys * problem->head_dim * (problem->packed ? 1 : problem->batch);
+}
+
+// The launch that transposes V takes some 1.3 us and moves V twice at 6 TB/s (it stays in L2, mostly). The kernel after
+// it runs at about 1e15 operations a second and takes 4 % less time than with V transposed inside, at head dim 256,
+// where there is memory for more stages then, 15 % (bench/RESULTS.md).
+static inline int qf_prefill_transposes_before(const qf_prefill_problem *problem) {
+    const qf_prefill_form form = {problem->dtype, problem->head_dim, qf_prefill_scores_of(problem),
+                                  QF_PREFILL_TRANSPOSE_BEFORE};
+    if (!qf_prefill_has_variant(form) || problem->batch < 1 || problem->kv_tokens < 1) return 0;
+    const double bytes = (double)qf_prefill_transposed_blocks(problem) * problem->batch * problem->kv_heads *
+                         QF_PREFILL_BLOCK_KEYS * problem->head_dim;
+    if (problem->wish == QF_PREFILL_WISH_INSIDE || bytes > QF_PREFILL_MOST_TRANSPOSED) return 0;
+    if (problem->wish != QF_PREFILL_WISH_NONE) return 1;
+    const double saved = problem->head_dim == 256 ? 0.15 : 0.04;
+    return qf_prefill_flop(problem) / 1e15 * saved > 1.3e-6 + 2.0 * bytes / 6e12;
+}
+
+// The variant that a problem needs, whether there is one or not.
+static inline qf_prefill_form qf_prefill_form_of(const qf_prefill_problem *problem) {
+    const qf_prefill_form form = {problem->dtype, problem->head_dim, qf_prefill_scores_of(problem),
+                                  qf_prefill_element_bytes(problem->dtype) == 2 ? QF_PREFILL_TRANSPOSE_NONE
+                                  : qf_prefill_transposes_before(problem)       ? QF_PREFILL_TRANSPOSE_BEFORE
+                                                                                : QF_PREFILL_TRANSPOSE_INSIDE};
+    return form;
+}
+
 // Tokens whose rows a tile of work holds.
 static inline int qf_prefill_tile_tokens(const qf_prefill_problem *problem) {
     const int rows = qf_prefill_tile_rows(qf_prefill_form_of(problem));
     return (problem->tile_rows > 0 && problem->tile_rows < rows ? problem->tile_rows : rows) / problem->group;
+}
+
+// CTAs of a cluster. Two tiles together waste what is left of the last pair of a sequence, under a causal mask half a
+// tile a pair, and they fill the device less evenly; sharing halves what is read from L2.
+static inline int qf_prefill_cluster(const qf_prefill_problem *problem) {
+    const qf_prefill_form form = qf_prefill_form_of(problem);
+    if (form.transpose != QF_PREFILL_TRANSPOSE_BEFORE || problem->wish == QF_PREFILL_WISH_BEFORE) return 1;
+    if (problem->wish == QF_PREFILL_WISH_SHARED) return 2;
+    if (problem->head_dim == 64) return 1; // the exponentials are what limits
+    const double sequences = problem->packed ? problem->batch : 1;
+    const double pairs = problem->q_tokens / sequences / (2 * qf_prefill_tile_tokens(problem));
+    return pairs >= 12 && pairs * problem->batch * problem->kv_heads >= 384 ? 2 : 1;
 }
 
 // Tiles of work of a launch, at most. A double, which no sizes overflow.
@@ -180,11 +250,23 @@ static inline int qf_prefill_choose_rows(const qf_prefill_problem *problem, int 
 // `multiprocessors` of the device. Needs a problem that is not refused.
 static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *problem, int multiprocessors) {
     qf_prefill_choice choice;
+    memset(&choice, 0, sizeof choice);
     const double tiles = qf_prefill_most_tiles(problem);
     choice.form = qf_prefill_form_of(problem);
     choice.ctas = tiles < 1 ? 1 : tiles < multiprocessors ? (int)tiles : multiprocessors;
     choice.threads = qf_prefill_threads(choice.form);
     choice.shared_bytes = (size_t)qf_prefill_shared_bytes(choice.form);
+    choice.cluster = qf_prefill_cluster(problem);
+    if (choice.cluster > 1) {
+        const int most = multiprocessors / choice.cluster * choice.cluster;
+        choice.ctas = (choice.ctas + choice.cluster - 1) / choice.cluster * choice.cluster;
+        if (choice.ctas > most && most > 0) choice.ctas = most;
+    }
+    if (choice.form.transpose == QF_PREFILL_TRANSPOSE_BEFORE) {
+        const int64_t blocks = qf_prefill_transposed_blocks(problem) * problem->batch * problem->kv_heads;
+        choice.before_ctas = (unsigned)(blocks * qf_prefill_panels(choice.form));
+        choice.transposed_bytes = (size_t)(blocks * QF_PREFILL_BLOCK_KEYS * problem->head_dim);
+    }
     return choice;
 }
 
@@ -222,9 +304,9 @@ static inline void qf_prefill_describe_query(const qf_prefill_problem *problem, 
     out->promotion_bytes = 128;
 }
 
-// K or V.
-static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, const qf_prefill_tensor *tensor,
-                                            qf_prefill_map *out) {
+// K or V, so many keys at a time.
+static inline void qf_prefill_describe_rows(const qf_prefill_problem *problem, const qf_prefill_tensor *tensor,
+                                            int box_keys, qf_prefill_map *out) {
     const qf_prefill_form form = qf_prefill_form_of(problem);
     const int row = qf_prefill_row_bytes(form);
     memset(out, 0, sizeof *out);
@@ -238,10 +320,21 @@ static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, c
     out->strides[1] = qf_prefill_stride(out->extents[2], tensor->head_stride, row);
     out->strides[2] = qf_prefill_stride(out->extents[3], tensor->outer_stride, row);
     out->box[0] = (uint32_t)qf_prefill_panel_bytes(form);
-    out->box[1] = (uint32_t)qf_prefill_box_keys(form, problem->page_size);
+    out->box[1] = (uint32_t)box_keys;
     out->box[2] = out->box[3] = 1;
     out->swizzle_bytes = out->box[0];
     out->promotion_bytes = 128;
+}
+
+static inline void qf_prefill_describe_keys(const qf_prefill_problem *problem, const qf_prefill_tensor *k,
+                                            qf_prefill_map *out) {
+    qf_prefill_describe_rows(problem, k, qf_prefill_box_keys(qf_prefill_form_of(problem), problem->page_size), out);
+}
+
+static inline void qf_prefill_describe_values(const qf_prefill_problem *problem, const qf_prefill_tensor *v,
+                                              qf_prefill_map *out) {
+    const int box_keys = qf_prefill_value_box_keys(qf_prefill_form_of(problem), problem->page_size);
+    qf_prefill_describe_rows(problem, v, box_keys, out);
 }
 
 // Fills what follows from the problem. The caller still sets the maps, all pointers and their strides, bottom_right,
@@ -263,6 +356,9 @@ static inline void qf_prefill_fill(const qf_prefill_problem *problem, qf_prefill
     p->kv_tokens = problem->kv_tokens;
     p->page_size = problem->page_size;
     p->tile_tokens = tile_tokens;
+    p->cluster = qf_prefill_cluster(problem);
+    p->span_tokens = p->cluster * tile_tokens;
+    p->transposed_blocks = qf_prefill_transposed_blocks(problem);
     p->group_magic = (65536 + problem->group - 1) / problem->group;
     // Keys and values of a section fill at most a third of the cache's half that an SM is near.
     const int64_t head_bytes = (int64_t)2 * problem->kv_tokens * qf_prefill_row_bytes(qf_prefill_form_of(problem));

@@ -5,9 +5,11 @@
 // Rings, each stage guarded by a full and an empty barrier:
 //   query        a tile of q and the description of its work: load -> consumers and transposers
 //   keys         K tiles: load -> consumers
-//   values       V tiles: load -> transposers
-//   transposed   V^T tiles: transposers -> consumers; of 16-bit elements V tiles as they are: load (and the warp of
-//                tail.cuh) -> consumers, without a ring of values
+//   values       V tiles: load -> transposers; only where V is transposed inside
+//   transposed   V^T tiles: transposers -> consumers, or, transposed before, the warp of values.cuh -> consumers; of
+//                16-bit elements V tiles as they are: load (and the warp of tail.cuh) -> consumers
+// The two CTAs of a cluster may share keys and V^T: the first copies keys into both, the last V^T. A stage is then
+// empty when the consumers of both have arrived, and they arrive where it is copied from.
 // All tiles are rows of a panel (at most 128 bytes), swizzled as TMA does it: the 16-byte chunk c of row r lies at
 // chunk c ^ (r & 7) of a 128-byte row, or c ^ ((r >> 1) & 3) of a 64-byte row.
 #pragma once
@@ -23,9 +25,9 @@ namespace qfuse::prefill {
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 
-template <int Dtype, int HeadDim, int Scores>
+template <int Dtype, int HeadDim, int Scores, int Transpose>
 struct Config {
-    static constexpr qf_prefill_form kForm = {Dtype, HeadDim, Scores};
+    static constexpr qf_prefill_form kForm = {Dtype, HeadDim, Scores, Transpose};
     static constexpr int kHeadDim = HeadDim;
     static constexpr bool kBf16 = Dtype == QF_PREFILL_BF16;
     static constexpr int kElementBytes = qf_prefill_element_bytes(Dtype);
@@ -44,10 +46,12 @@ struct Config {
     static constexpr int kKeyStages = qf_prefill_key_stages(kForm);
     static constexpr int kValueStages = qf_prefill_value_stages(kForm);
     static constexpr int kTransposedStages = qf_prefill_transposed_stages(kForm);
-    // 8-bit matrix instructions take V^T only, 16-bit ones V as it is.
-    static constexpr bool kTransposes = kElementBytes == 1;
+    static constexpr bool kTransposes = Transpose == QF_PREFILL_TRANSPOSE_INSIDE;
+    static constexpr bool kShares = Transpose == QF_PREFILL_TRANSPOSE_BEFORE; // clusters may share keys and values
+    static constexpr bool kClearsTails = Transpose == QF_PREFILL_TRANSPOSE_NONE;
     static constexpr int kTransposers = kTransposes ? 3 : 0;
     static constexpr int kFollowers = kTransposes ? kTransposers : 1; // warps that read descriptions of work
+    static constexpr bool kQuarters = kShares && HeadDim == 256;      // see accumulate.cuh
     static constexpr int kWords = kKeys * kElementBytes / 8;          // registers of P
     // 16-bit elements: steps of 16 keys whose P is multiplied while that of the next steps is made.
     static constexpr int kGroupSteps = HeadDim == 64 ? 2 : 4;
@@ -96,8 +100,33 @@ struct Barriers {
     uint64_t keys_full[C::kKeyStages], keys_empty[C::kKeyStages];
     uint64_t values_full[C::kTransposes ? C::kValueStages : 1], values_empty[C::kTransposes ? C::kValueStages : 1];
     uint64_t transposed_full[C::kTransposedStages], transposed_empty[C::kTransposedStages];
-    uint64_t tail_full[C::kTransposes ? 1 : C::kTransposedStages];
+    uint64_t tail_full[C::kClearsTails ? C::kTransposedStages : 1];
+    uint64_t draw_full, draw_empty; // of a cluster
+    int draw;
 };
+
+// A CTA's number in its cluster; where nothing is shared every CTA is the first, and the last.
+template <class C>
+__device__ __forceinline__ int share_rank() {
+    return C::kShares ? static_cast<int>(cluster_rank()) : 0;
+}
+
+// The warp has read a stage.
+template <class C>
+__device__ __forceinline__ void release_keys(Barriers<C> &b, int stage) {
+    if constexpr (C::kShares)
+        barrier_arrive_at(shared_address(&b.keys_empty[stage]), 0);
+    else
+        barrier_arrive(shared_address(&b.keys_empty[stage]));
+}
+
+template <class C>
+__device__ __forceinline__ void release_transposed(Barriers<C> &b, int stage, int cluster) {
+    if constexpr (C::kShares)
+        barrier_arrive_at(shared_address(&b.transposed_empty[stage]), cluster - 1);
+    else
+        barrier_arrive(shared_address(&b.transposed_empty[stage]));
+}
 
 // Addresses in the shared window.
 template <class C>
@@ -149,15 +178,16 @@ __device__ __forceinline__ void store_shared_16(uint32_t address, uint4 v) {
 }
 
 template <class C>
-__device__ __forceinline__ void init_barriers(Barriers<C> &b) {
+__device__ __forceinline__ void init_barriers(Barriers<C> &b, int cluster) {
     constexpr int kConsumerWarps = 4 * C::kConsumers;
+    const int readers = C::kShares ? kConsumerWarps * cluster : kConsumerWarps;
     for (int i = 0; i < C::kQueryStages; ++i) {
         barrier_init(shared_address(&b.query_full[i]), 1);
         barrier_init(shared_address(&b.query_empty[i]), kConsumerWarps + C::kFollowers);
     }
     for (int i = 0; i < C::kKeyStages; ++i) {
         barrier_init(shared_address(&b.keys_full[i]), 1);
-        barrier_init(shared_address(&b.keys_empty[i]), kConsumerWarps);
+        barrier_init(shared_address(&b.keys_empty[i]), readers);
     }
     for (int i = 0; i < C::kValueStages; ++i) {
         barrier_init(shared_address(&b.values_full[i]), 1);
@@ -165,8 +195,12 @@ __device__ __forceinline__ void init_barriers(Barriers<C> &b) {
     }
     for (int i = 0; i < C::kTransposedStages; ++i) {
         barrier_init(shared_address(&b.transposed_full[i]), C::kTransposes ? C::kTransposers : 1);
-        barrier_init(shared_address(&b.transposed_empty[i]), kConsumerWarps);
-        if constexpr (!C::kTransposes) barrier_init(shared_address(&b.tail_full[i]), 1);
+        barrier_init(shared_address(&b.transposed_empty[i]), readers);
+        if constexpr (C::kClearsTails) barrier_init(shared_address(&b.tail_full[i]), 1);
+    }
+    if constexpr (C::kShares) {
+        barrier_init(shared_address(&b.draw_full), 1);
+        barrier_init(shared_address(&b.draw_empty), 1);
     }
     barrier_init_fence();
 }

@@ -190,7 +190,14 @@ inline const char *mask_name(const Case &c) {
     return !c.causal ? "full" : c.bottom_right ? "causal" : "causal top-left";
 }
 
-// The usual test: accuracy, then a second run with another poison must give the same bits.
+inline const char *wish_name(int wish) {
+    return wish == QF_PREFILL_WISH_SHARED   ? ", V^T before, shared"
+           : wish == QF_PREFILL_WISH_BEFORE ? ", V^T before"
+                                            : "";
+}
+
+// The usual test: accuracy, then runs with another poison, and with V transposed before by each CTA for itself and
+// shared, must give the same bits.
 inline void test(const Case &c) {
     if (!selected(c.name)) return;
     g_running = c.name.c_str();
@@ -199,11 +206,22 @@ inline void test(const Case &c) {
     s.run();
     CHECK(cudaDeviceSynchronize());
     compare(s, expect(s), c.name);
-    Setup other(c, 0xFF);
-    other.run();
-    CHECK(cudaDeviceSynchronize());
-    if (s.d_out.download() != other.d_out.download()) report(c.name + " poison", false, "bits depend on unused bytes");
     if (s.d_ticket.download()[0] != 0) report(c.name + " ticket", false, "the ticket was not reset");
+    const std::vector<uint8_t> want = s.d_out.download();
+    for (int wish : {QF_PREFILL_WISH_INSIDE, QF_PREFILL_WISH_BEFORE, QF_PREFILL_WISH_SHARED}) {
+        Case changed = c;
+        changed.wish = wish;
+        Setup other(changed, 0xFF);
+        if (wish != QF_PREFILL_WISH_INSIDE && other.choice.before_ctas == 0) continue;
+        other.run();
+        CHECK(cudaDeviceSynchronize());
+        const bool same = want == other.d_out.download() && (!c.lse || s.d_lse.download() == other.d_lse.download());
+        if (wish != QF_PREFILL_WISH_INSIDE)
+            report(c.name + wish_name(wish), same, "the same bits");
+        else if (!same)
+            report(c.name + " poison", false, "bits depend on unused bytes");
+        if (other.d_ticket.download()[0] != 0) report(c.name + " ticket", false, "the ticket was not reset");
+    }
     alarm(0);
 }
 

@@ -1,15 +1,17 @@
-// Owns: variants of two prefill kernels whose warps sleep for random times between their steps.
+// Owns: variants of three prefill kernels whose warps sleep for random times between their steps.
 // Does not own: the comparison with the kernel that does not (robustness.cuh).
 // Read next: kernels/cuda/prefill/shared.cuh, QF_PREFILL_JITTER.
 #define QF_PREFILL_JITTER
 #include "kernels/cuda/prefill/kernel.cuh"
 
-#define JITTER(DTYPE, dtype, SCORES)                                                                                   \
+#define JITTER(DTYPE, dtype, SCORES, TRANSPOSE, end)                                                                   \
     extern "C" __global__ void __launch_bounds__(                                                                      \
-        qf_prefill_threads({QF_PREFILL_##DTYPE, 128, QF_PREFILL_SCORES_##SCORES}), 1)                                  \
-        qf_prefill_jitter_##dtype(const __grid_constant__ qf_prefill_params p) {                                       \
-        qfuse::prefill::prefill<qfuse::prefill::Config<QF_PREFILL_##DTYPE, 128, QF_PREFILL_SCORES_##SCORES>>(p);       \
+        qf_prefill_threads({QF_PREFILL_##DTYPE, 128, QF_PREFILL_SCORES_##SCORES, QF_PREFILL_TRANSPOSE_##TRANSPOSE}),   \
+        1) qf_prefill_jitter_##dtype##end(const __grid_constant__ qf_prefill_params p) {                               \
+        qfuse::prefill::prefill<qfuse::prefill::Config<QF_PREFILL_##DTYPE, 128, QF_PREFILL_SCORES_##SCORES,            \
+                                                       QF_PREFILL_TRANSPOSE_##TRANSPOSE>>(p);                          \
     }
 
-JITTER(E4M3, e4m3, F16)
-JITTER(BF16, bf16, F32)
+JITTER(E4M3, e4m3, F16, INSIDE, )
+JITTER(E4M3, e4m3, F16, BEFORE, _before)
+JITTER(BF16, bf16, F32, NONE, )

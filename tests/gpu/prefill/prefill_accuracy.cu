@@ -25,12 +25,16 @@ int main(int argc, char **argv) {
     test_nan_stays();
     test_odd_scales();
     for (int dtype : {QF_PREFILL_E4M3, QF_PREFILL_BF16}) {
-        test_replay(dtype, false);
-        test_replay(dtype, true);
-        test_overlap(dtype);
-        test_jitter(dtype);
-        test_large_cache(dtype);
+        for (int wish : {QF_PREFILL_WISH_INSIDE, QF_PREFILL_WISH_BEFORE, QF_PREFILL_WISH_SHARED}) {
+            if (dtype == QF_PREFILL_BF16 && wish != QF_PREFILL_WISH_INSIDE) break;
+            test_replay(dtype, false, wish);
+            test_replay(dtype, true, wish);
+            test_overlap(dtype, wish, wish);
+            test_jitter(dtype, wish);
+            test_large_cache(dtype, wish);
+        }
     }
+    test_overlap(QF_PREFILL_E4M3, QF_PREFILL_WISH_SHARED, QF_PREFILL_WISH_INSIDE);
     std::printf("%d passed, %d failed\n", g_passed, g_failed);
     return g_failed == 0 ? 0 : 1;
 }

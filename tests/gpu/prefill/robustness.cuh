@@ -6,6 +6,7 @@
 #include "accuracy.cuh"
 
 extern "C" __global__ void qf_prefill_jitter_e4m3(const __grid_constant__ qf_prefill_params p);
+extern "C" __global__ void qf_prefill_jitter_e4m3_before(const __grid_constant__ qf_prefill_params p);
 extern "C" __global__ void qf_prefill_jitter_bf16(const __grid_constant__ qf_prefill_params p);
 
 namespace harness {
@@ -19,6 +20,7 @@ inline void test_nan_stays() {
         for (int key : {5, 77, 140}) {
             Case c = kernel.usual();
             c.queries = {150, 150}, c.kv_heads = 1, c.group = 2;
+            c.wish = key == 5 ? QF_PREFILL_WISH_INSIDE : key == 77 ? QF_PREFILL_WISH_BEFORE : QF_PREFILL_WISH_SHARED;
             Setup s(c);
             put(s.k, s.key_index(0, key, 0) + c.head_dim / 2, c.dtype, NAN);
             s.d_k.upload(s.k);
@@ -67,14 +69,14 @@ inline void test_odd_scales() {
 }
 
 // Twenty replays under a graph, with lengths, token counts and scales changed in place between them.
-inline void test_replay(int dtype, bool dependent) {
-    const std::string name =
-        std::string(dtype_name(dtype)) + (dependent ? " graph replay, dependent launches" : " graph replay");
+inline void test_replay(int dtype, bool dependent, int wish) {
+    const std::string name = std::string(dtype_name(dtype)) +
+                             (dependent ? " graph replay, dependent launches" : " graph replay") + wish_name(wish);
     if (!selected(name)) return;
     alarm(60);
     Case c;
     c.dtype = dtype, c.packed = true, c.page_size = 64, c.queries = {300, 64, 1, 135}, c.lengths = {700, 64, 500, 2000},
-    c.row_step = 7;
+    c.row_step = 7, c.wish = wish;
     Setup s(c);
     cudaStream_t stream;
     CHECK(cudaStreamCreate(&stream));
@@ -97,7 +99,7 @@ inline void test_replay(int dtype, bool dependent) {
         for (int n : queries[round]) start.push_back(start.back() + n);
         s.d_lengths.upload(lengths[round]), s.d_q_start.upload(start);
         s.d_v_scale.upload(std::vector<float>(s.v_scale.size(), v_scale));
-        s.d_out.fill(0xAA);
+        s.d_out.fill(0xAA), s.d_transposed.fill(0x7F);
         CHECK(launch(s.problem, s.choice, s.p, false, stream));
         CHECK(cudaStreamSynchronize(stream));
         const std::vector<uint8_t> fresh = s.d_out.download();
@@ -119,17 +121,21 @@ inline void test_replay(int dtype, bool dependent) {
     alarm(0);
 }
 
-// 1000 launches that overlap themselves, of two problems that share a ticket, outputs kept apart and compared.
-inline void test_overlap(int dtype) {
-    const std::string name = std::string(dtype_name(dtype)) + " overlap";
+// 1000 launches that overlap themselves, of two problems that share a ticket and the memory of V^T, outputs kept apart
+// and compared.
+inline void test_overlap(int dtype, int first_wish, int second_wish) {
+    const std::string name = std::string(dtype_name(dtype)) + " overlap" + wish_name(first_wish) +
+                             (second_wish == first_wish ? "" : " and inside");
     if (!selected(name)) return;
     alarm(60);
     Case a;
-    a.dtype = dtype, a.queries = {200, 200}, a.lengths = {900, 17};
+    a.dtype = dtype, a.queries = {200, 200}, a.lengths = {900, 17}, a.wish = first_wish;
     Case b = a;
-    b.queries = {33}, b.lengths = {2500}, b.seed = 2;
+    b.queries = {33}, b.lengths = {2500}, b.seed = 2, b.wish = second_wish;
     Setup first(a), second(b);
     second.p.ticket = first.p.ticket;
+    Device<uint8_t> transposed(std::max(first.choice.transposed_bytes, second.choice.transposed_bytes));
+    first.p.transposed = second.p.transposed = transposed.data;
     cudaStream_t stream;
     CHECK(cudaStreamCreate(&stream));
     first.run(false, stream), second.run(false, stream);
@@ -150,11 +156,13 @@ inline void test_overlap(int dtype) {
 }
 
 // Warps that sleep at random must not change a bit: every hand-over of shared memory is guarded.
-inline void test_jitter(int dtype) {
+inline void test_jitter(int dtype, int wish) {
     const std::string name = std::string(dtype_name(dtype)) + " jitter ";
     if (!selected(name)) return;
     const void *kernel = dtype == QF_PREFILL_BF16 ? reinterpret_cast<const void *>(qf_prefill_jitter_bf16)
-                                                  : reinterpret_cast<const void *>(qf_prefill_jitter_e4m3);
+                         : wish < QF_PREFILL_WISH_BEFORE
+                             ? reinterpret_cast<const void *>(qf_prefill_jitter_e4m3)
+                             : reinterpret_cast<const void *>(qf_prefill_jitter_e4m3_before);
     for (int mask = 0; mask < 3; ++mask) {
         alarm(60);
         Case c;
@@ -162,6 +170,7 @@ inline void test_jitter(int dtype) {
         c.group = mask == 2 ? 1 : 4;
         c.queries = {300, 300, 300}, c.lengths = {900, 17, 2222}, c.kv_heads = 4;
         if (c.packed) c.queries = {300, 5, 129};
+        c.wish = wish;
         Setup s(c);
         s.run();
         CHECK(cudaDeviceSynchronize());
@@ -173,20 +182,20 @@ inline void test_jitter(int dtype) {
             CHECK(cudaDeviceSynchronize());
             wrong += s.d_out.download() != want;
         }
-        report(name + (c.packed ? "paged" : mask_name(c)), wrong == 0, "%.0f of 50 differ", wrong);
+        report(name + (c.packed ? "paged" : mask_name(c)) + wish_name(wish), wrong == 0, "%.0f of 50 differ", wrong);
         alarm(0);
     }
 }
 
 // The used pages lie beyond 2^31 bytes of the cache (fault_58).
-inline void test_large_cache(int dtype) {
-    const std::string type = std::string(dtype_name(dtype)) + " large cache";
+inline void test_large_cache(int dtype, int wish) {
+    const std::string type = std::string(dtype_name(dtype)) + " large cache" + wish_name(wish);
     if (!selected(type)) return;
     alarm(60);
     for (int major : {0, 1}) {
         Case c;
         c.dtype = dtype, c.page_size = 64, c.packed = true, c.queries = {100, 33}, c.lengths = {500, 33},
-        c.head_major = major != 0;
+        c.head_major = major != 0, c.wish = wish;
         Setup s(c);
         const int64_t row = int64_t{c.head_dim} * reference::element_bytes(dtype);
         const int64_t page_bytes = 64 * c.kv_heads * row, extra = (int64_t{5} << 30) / page_bytes;
@@ -201,7 +210,7 @@ inline void test_large_cache(int dtype) {
         qf_prefill_describe_keys(&s.problem, &tensor, &plan);
         bool encoded = encode_map(plan, &s.p.k_map);
         tensor.address = large_v.data;
-        qf_prefill_describe_keys(&s.problem, &tensor, &plan);
+        qf_prefill_describe_values(&s.problem, &tensor, &plan);
         encoded = encode_map(plan, &s.p.v_map) && encoded;
         std::vector<int> table = s.table;
         for (int &page : table) page += static_cast<int>(extra);

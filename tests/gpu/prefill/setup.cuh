@@ -46,6 +46,7 @@ struct Case {
     double tolerance = 0.0;    // relative RMSE; 0 = by types
     double least_codes = 75.0; // per cent of FP8 codes that equal the emulation's; 16-bit inputs: 98
     uint64_t seed = 1;
+    int wish = QF_PREFILL_WISH_INSIDE; // where V is transposed
 };
 
 // Inputs of a case on host and device, and its launch.
@@ -59,7 +60,7 @@ struct Setup {
     int table_width = 0, outer = 0, inner = 0; // pages and their tokens, or batch elements and their keys
     std::vector<uint8_t> q, k, v;
     std::vector<float> q_scale, k_scale, v_scale, out_scale, sinks;
-    Device<uint8_t> d_q, d_k, d_v, d_out;
+    Device<uint8_t> d_q, d_k, d_v, d_out, d_transposed;
     Device<float> d_q_scale, d_k_scale, d_v_scale, d_out_scale, d_sinks, d_lse;
     Device<int> d_table, d_lengths, d_q_start;
     Device<uint32_t> d_ticket;
@@ -184,6 +185,7 @@ inline void Setup::fill_params() {
         std::printf("FATAL %s: tensor map refused\n", c.name.c_str());
         std::_Exit(3);
     }
+    p.transposed = d_transposed.data;
     p.out = d_out.data, p.lse = c.lse ? d_lse.data : nullptr;
     p.sinks = c.sinks ? d_sinks.data : nullptr;
     p.q_scale = d_q_scale.data, p.k_scale = d_k_scale.data, p.v_scale = d_v_scale.data;
@@ -222,7 +224,7 @@ inline Setup::Setup(const Case &the_case, uint8_t poison) : c(the_case), lengths
     problem.softmax_scale =
         c.softmax_scale != 0.0f ? c.softmax_scale : 1.0f / std::sqrt(static_cast<float>(c.head_dim));
     problem.softcap = c.softcap, problem.causal = c.causal;
-    problem.window_left = c.window_left, problem.window_right = c.window_right;
+    problem.window_left = c.window_left, problem.window_right = c.window_right, problem.wish = c.wish;
     const char *refusal = qf_prefill_refusal(&problem);
     if (refusal != nullptr) {
         std::printf("FATAL %s refused: %s\n", c.name.c_str(), refusal);
@@ -239,7 +241,8 @@ inline Setup::Setup(const Case &the_case, uint8_t poison) : c(the_case), lengths
     d_out = Device<uint8_t>(std::max<int64_t>(q_elements(), 1) * out_bytes());
     d_lse = Device<float>(std::max<int64_t>(static_cast<int64_t>(q_rows) * q_outer * q_heads, 1));
     d_ticket = Device<uint32_t>(1);
-    d_out.fill(0xAA), d_lse.fill(0xAA), d_ticket.fill(0);
+    d_transposed = Device<uint8_t>(choice.transposed_bytes);
+    d_out.fill(0xAA), d_lse.fill(0xAA), d_ticket.fill(0), d_transposed.fill(poison);
     fill_params();
 }
 
