@@ -10,25 +10,8 @@
      ((from)->count == 0 || memcpy((to)->items, (from)->items, (from)->count * sizeof *(from)->items)) &&              \
      (((to)->count = (from)->count), true))
 
-/* Room for the operands and attributes of all live nodes, cut off node by node. */
-typedef struct clone_room {
-    qf_use *operands;
-    qf_attribute *attributes;
-} clone_room;
-
-static bool make_room(const qf_graph *from, qf_graph *to, clone_room *room) {
-    uint64_t operands = 0, attributes = 0;
-    QF_FOR_EACH_NODE(from, node) {
-        const qf_node_data *data = &from->nodes[node.id];
-        operands += data->operand_count;
-        attributes += qf_op_info_of(data->op)->attribute_count;
-    }
-    room->operands = qf_arena_room(&to->arena, sizeof(qf_use), operands);
-    room->attributes = qf_arena_room(&to->arena, sizeof(qf_attribute), attributes);
-    return room->operands && room->attributes;
-}
-
-static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *copy, clone_room *room) {
+/* Uses still point into the original. */
+static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *copy) {
     *copy = *from;
     if (from->erased) {
         copy->operand_count = copy->result_count = 0;
@@ -37,11 +20,12 @@ static bool clone_node(qf_graph *to, const qf_node_data *from, qf_node_data *cop
         return true;
     }
     const qf_op_info *info = qf_op_info_of(from->op);
-    copy->operands = room->operands;
-    copy->attributes = room->attributes;
-    room->operands += from->operand_count;
-    room->attributes += info->attribute_count;
-    if (from->operand_count) memcpy(copy->operands, from->operands, from->operand_count * sizeof *from->operands);
+    size_t operands = from->operand_count * sizeof(qf_use), attributes = info->attribute_count * sizeof(qf_attribute);
+    char *room = qf_arena_room(&to->arena, 1, operands + attributes);
+    if (!room) return false;
+    copy->operands = (void *)room;
+    copy->attributes = (void *)(room + operands);
+    if (operands) memcpy(copy->operands, from->operands, operands);
     for (uint32_t i = 0; i < info->attribute_count; i++) {
         copy->attributes[i] = from->attributes[i];
         if (!qf_attribute_own(&to->arena, info->attributes[i].kind, &copy->attributes[i])) return false;
@@ -53,16 +37,15 @@ static qf_use *counterpart(const qf_graph *from, const qf_graph *to, const qf_us
     return use ? &to->nodes[use->user.id].operands[qf_use_index(from, use)] : NULL;
 }
 
-/* Use pointers of the copy point into the copy, in the same list order. Node by node: neighbours in a list are mostly
- * the same operand of the layers before and after, which are near then. */
+/* Lists keep their order. Node by node: neighbours in a list are mostly the same operand of the layers before and
+ * after, which are near then. */
 static void relink_uses(const qf_graph *from, qf_graph *to) {
     for (uint32_t n = 1; n < to->node_count; n++)
         for (uint32_t i = 0; i < to->nodes[n].operand_count; i++) {
-            const qf_use *use = &from->nodes[n].operands[i];
-            qf_use *copy = &to->nodes[n].operands[i];
-            copy->next = counterpart(from, to, use->next);
-            copy->previous = counterpart(from, to, use->previous);
-            if (use->value.id && !use->previous) to->values[use->value.id].first_use = copy;
+            qf_use *use = &to->nodes[n].operands[i];
+            use->next = counterpart(from, to, use->next);
+            use->previous = counterpart(from, to, use->previous);
+            if (use->value.id && !use->previous) to->values[use->value.id].first_use = use;
         }
 }
 
@@ -102,11 +85,9 @@ static bool clone_into(const qf_graph *from, qf_graph *to) {
         !COPY_ITEMS(context, to, from, guards, guard_count, guard_capacity) ||
         !COPY_ITEMS(context, to, from, weights, weight_count, weight_capacity) || !clone_locations(from, to))
         return false;
-    clone_room room;
-    if (!make_room(from, to, &room)) return false;
     to->nodes[0] = from->nodes[0];
     for (uint32_t i = 1; i < from->node_count; i++)
-        if (!clone_node(to, &from->nodes[i], &to->nodes[i], &room)) return false;
+        if (!clone_node(to, &from->nodes[i], &to->nodes[i])) return false;
     to->node_count = from->node_count;
     to->live_node_count = from->live_node_count;
     to->first = from->first;
