@@ -1,9 +1,11 @@
 // Owns: instructions of thread-block clusters: barrier, and stores to a neighbour's shared memory.
-// Does not own: what is exchanged.
+// Does not own: what is exchanged; addresses and barriers in a neighbour (barrier.cuh).
 // Read next: the kernel that uses it.
 #pragma once
 
 #include <cstdint>
+
+#include "kernels/cuda/common/barrier.cuh"
 
 namespace qfuse {
 
@@ -15,13 +17,6 @@ __device__ __forceinline__ void cluster_arrive() {
 // Waits until all CTAs of the cluster have arrived, and so run.
 __device__ __forceinline__ void cluster_wait() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-// Address of the same shared-memory location in CTA `rank` of the cluster.
-__device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t rank) {
-    uint32_t result;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(result) : "r"(address), "r"(rank));
-    return result;
 }
 
 // Sends 16 (8) bytes to a CTA of the cluster; they complete on its barrier. Both are cluster addresses.
@@ -38,18 +33,6 @@ __device__ __forceinline__ void send_8(uint32_t address, float2 v, uint32_t barr
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(address),
         "f"(v.x), "f"(v.y), "r"(barrier)
         : "memory");
-}
-
-// Waits on a barrier of this CTA for what others of the cluster have sent.
-__device__ __forceinline__ void barrier_wait_cluster(uint32_t barrier, uint32_t parity) {
-    asm volatile("{\n"
-                 ".reg .pred done;\n"
-                 "again%=:\n"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-                 "@!done bra again%=;\n"
-                 "}\n" ::"r"(barrier),
-                 "r"(parity)
-                 : "memory");
 }
 
 } // namespace qfuse
