@@ -88,12 +88,10 @@ custom_calls() {
 }
 
 host() {
-    local code=0 python log
+    local code=0 python log said
     machine
-    if "$here/bin/host_custom_call" "$here/model/model.onnx" cuda 2>&1 >/dev/null | grep -qE "needs NVIDIA's driver|it has no GPU"; then
-        echo "skipped: no NVIDIA driver, or no GPU"
-        return 77
-    fi
+    said=$("$here/bin/host_custom_call" "$here/model/model.onnx" cuda 2>&1 >/dev/null)
+    case $said in *"needs NVIDIA's driver"* | *"it has no GPU"*) echo "skipped: $said"; return 77 ;; esac
     custom_calls || code=1
     python=$(command -v python3) || { echo "skipped: no python3"; return 77; }
     echo "== Python"
