@@ -1,10 +1,17 @@
-/* Owns: the geometry of views and the arithmetic of dtypes, for CPU kernels and builders of GPU kernels alike.
- * Does not own: the view itself (kernel.h).
- * Next: cpu/cpu.h, cuda/builder.h. */
+/* Owns: operands that may be absent, the geometry of views and the arithmetic of dtypes, for CPU kernels and builders
+ * of GPU kernels alike. Does not own: the view itself (kernel.h). Next: cpu/cpu.h, cuda/builder.h. */
 #ifndef QF_KERNELS_VIEW_H
 #define QF_KERNELS_VIEW_H
 
 #include "kernels/kernel.h"
+
+/* NULL when an optional operand or result is absent. */
+static inline const qf_view *qf_call_operand(const qf_kernel_call *call, uint32_t index) {
+    return index < call->operand_count && call->operands[index].data ? &call->operands[index] : NULL;
+}
+static inline qf_view *qf_call_result(const qf_kernel_call *call, uint32_t index) {
+    return index < call->result_count && call->results[index].data ? &call->results[index] : NULL;
+}
 
 /* Product of dims[first] .. dims[last - 1]. */
 static inline int64_t qf_view_extent(const qf_view *view, uint32_t first, uint32_t last) {

@@ -71,13 +71,8 @@ bool bench_random(tool_device *device, qf_tensor *tensor, uint64_t seed) {
 
 static bool open_set(bench_plan *at, uint32_t index, bench_fill fill, void *user) {
     bench_set *set = &at->sets[index];
-    qf_context *context = at->device->tool->context;
-    qf_executor_options settings = {.struct_size = sizeof settings,
-                                    .device = at->device->name,
-                                    .device_id = at->device->info.device_id,
-                                    .thread_count = (uint32_t)at->device->tool->options.threads,
-                                    .weights_root = "."};
-    if (qf_executor_create(context, at->plan, &settings, &set->executor) != QF_OK) return false;
+    set->executor = tool_executor_open(at->device, at->plan, false);
+    if (!set->executor) return false;
     for (uint32_t i = 0; i < at->input_count; i++) {
         qf_plan_tensor_info info;
         if (!qf_plan_input(at->plan, i, &info) || !fill(user, i, index, &info, &set->inputs[i]) ||

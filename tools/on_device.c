@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include <qfuse/codegen.h>
-#include <qfuse/runtime.h>
 
 bool tool_device_open(qf_tool *tool, const char *name, tool_device *out) {
     *out = (tool_device){.tool = tool, .name = name ? name : "cpu"};
@@ -47,52 +46,66 @@ bool tool_device_get(tool_device *device, const qf_tensor *tensor, qf_tensor *ou
     return qf_device_download(device->device, out_host->data, tensor->data, size) == QF_OK;
 }
 
-#define MAX_INPUTS 256
-
-typedef struct device_run {
-    qf_plan *plan;
-    qf_executor *executor;
-    qf_tensor inputs[MAX_INPUTS];
-    uint32_t input_count;
-} device_run;
-
-static bool execute(tool_device *device, const qf_graph *graph, const qf_tensor *inputs, device_run *run) {
-    qf_context *context = device->tool->context;
-    qf_compile_options options = {.struct_size = sizeof options, .target = device->info.target};
+qf_executor *tool_executor_open(const tool_device *device, const qf_plan *plan, bool time_steps) {
+    qf_executor *executor = NULL;
     qf_executor_options settings = {.struct_size = sizeof settings,
                                     .device = device->name,
                                     .device_id = device->info.device_id,
                                     .thread_count = (uint32_t)device->tool->options.threads,
-                                    .weights_root = "."};
-    if (qf_compile(graph, &options, &run->plan) != QF_OK ||
-        qf_executor_create(context, run->plan, &settings, &run->executor) != QF_OK)
-        return false;
-    uint32_t count = qf_plan_input_count(run->plan);
-    for (uint32_t i = 0; i < count && i < MAX_INPUTS; i++) {
-        run->input_count++;
-        if (!tool_device_put(device, &inputs[i], &run->inputs[i]) ||
-            qf_executor_bind_input(run->executor, i, &run->inputs[i]) != QF_OK)
-            return false;
-    }
-    return qf_executor_run(run->executor) == QF_OK && qf_executor_wait(run->executor) == QF_OK;
+                                    .weights_root = ".",
+                                    .time_steps = time_steps};
+    return qf_executor_create(device->tool->context, plan, &settings, &executor) == QF_OK ? executor : NULL;
+}
+
+/* --- a plan with its inputs on the device --- */
+
+bool placed_run_open(tool_device *device, const qf_plan *plan, bool time_steps, placed_run *out) {
+    *out = (placed_run){.device = device, .executor = tool_executor_open(device, plan, time_steps)};
+    if (!out->executor || qf_plan_input_count(plan) <= QF_COUNT_OF(out->inputs)) return out->executor != NULL;
+    (void)qf_fail(device->tool->context, QF_ERROR_UNSUPPORTED, NULL, "the plan has %u inputs, %zu are taken",
+                  qf_plan_input_count(plan), QF_COUNT_OF(out->inputs));
+    return false;
+}
+
+bool placed_run_bind(placed_run *run, const qf_tensor *host) {
+    uint32_t index = run->input_count++;
+    return tool_device_put(run->device, host, &run->inputs[index]) &&
+           qf_executor_bind_input(run->executor, index, &run->inputs[index]) == QF_OK;
+}
+
+bool placed_run_get(const placed_run *run, uint32_t index, qf_tensor *out_host) {
+    qf_tensor placed;
+    return qf_executor_output(run->executor, index, &placed) == QF_OK &&
+           tool_device_get(run->device, &placed, out_host);
+}
+
+void placed_run_close(placed_run *run) {
+    qf_executor_destroy(run->executor);
+    for (uint32_t i = 0; i < run->input_count; i++) tool_device_drop(run->device, &run->inputs[i]);
+    *run = (placed_run){0};
+}
+
+/* --- a graph, once --- */
+
+static bool run_once(tool_device *device, const qf_plan *plan, const qf_tensor *inputs, placed_run *run) {
+    bool done = placed_run_open(device, plan, false, run);
+    for (uint32_t i = 0; done && i < qf_plan_input_count(plan); i++) done = placed_run_bind(run, &inputs[i]);
+    return done && qf_executor_run(run->executor) == QF_OK && qf_executor_wait(run->executor) == QF_OK;
 }
 
 bool tool_device_run(tool_device *device, const qf_graph *graph, const qf_tensor *inputs, qf_tensor *outputs,
                      uint32_t most_outputs, uint32_t *out_count) {
     *out_count = 0;
-    device_run *run = calloc(1, sizeof *run);
-    bool done = run && execute(device, graph, inputs, run);
-    for (uint32_t i = 0; done && i < qf_plan_output_count(run->plan) && i < most_outputs; i++) {
-        qf_tensor placed;
-        done = qf_executor_output(run->executor, i, &placed) == QF_OK;
-        if (done) (*out_count)++;
-        done = done && tool_device_get(device, &placed, &outputs[i]);
+    qf_plan *plan = NULL;
+    qf_compile_options options = {.struct_size = sizeof options, .target = device->info.target};
+    placed_run *run = calloc(1, sizeof *run);
+    bool done = run && qf_compile(graph, &options, &plan) == QF_OK && run_once(device, plan, inputs, run);
+    for (uint32_t i = 0; done && i < qf_plan_output_count(plan) && i < most_outputs; i++) {
+        (*out_count)++;
+        done = placed_run_get(run, i, &outputs[i]);
     }
-    if (run) {
-        qf_executor_destroy(run->executor);
-        for (uint32_t i = 0; i < run->input_count; i++) tool_device_drop(device, &run->inputs[i]);
-        qf_plan_destroy(run->plan);
-    }
+    if (run) placed_run_close(run);
     free(run);
+    qf_plan_destroy(plan);
     return done;
 }

@@ -10,24 +10,19 @@
 #include "tools/inputs.h"
 #include "tools/on_device.h"
 
-#define MAX_TENSORS 256
-
 typedef struct run_job {
     qf_tool *tool;
     tool_device *device;
     qf_plan *plan;
-    qf_executor *executor;
     qf_graph *graph;
-    qf_tensor inputs[MAX_TENSORS]; /* in host memory */
+    qf_tensor inputs[TOOL_MOST_INPUTS]; /* in host memory */
     uint32_t input_count;
-    qf_tensor placed[MAX_TENSORS]; /* on the device */
-    uint32_t placed_count;
+    placed_run placed;
     bool random; /* an input was made up */
 } run_job;
 
 static void destroy_job(run_job *job) {
-    qf_executor_destroy(job->executor);
-    for (uint32_t i = 0; i < job->placed_count; i++) tool_device_drop(job->device, &job->placed[i]);
+    placed_run_close(&job->placed);
     for (uint32_t i = 0; i < job->input_count; i++) tensor_free(&job->inputs[i]);
     qf_plan_destroy(job->plan);
     qf_graph_destroy(job->graph);
@@ -99,7 +94,7 @@ static bool bind_symbols(run_job *job) {
         qf_dim dim = qf_dim_named(job->tool->context, qf_text_of(name));
         int64_t size;
         if (!dim.id || !tool_symbol_extent(job->tool, qf_dim_as_symbol(job->tool->context, dim), &size) ||
-            qf_executor_bind_symbol(job->executor, name, size) != QF_OK)
+            qf_executor_bind_symbol(job->placed.executor, name, size) != QF_OK)
             return false;
     }
     return true;
@@ -108,17 +103,10 @@ static bool bind_symbols(run_job *job) {
 /* `from` NULL: inputs of its own; else the other job's inputs, by position. */
 static bool execute(run_job *job, const struct run_job *from) {
     const tool_options *options = &job->tool->options;
-    qf_executor_options executor_options = {.struct_size = sizeof executor_options,
-                                            .device = job->device->name,
-                                            .device_id = job->device->info.device_id,
-                                            .thread_count = (uint32_t)options->threads,
-                                            .weights_root = ".",
-                                            .time_steps = options->timing};
-    if (qf_executor_create(job->tool->context, job->plan, &executor_options, &job->executor) != QF_OK) return false;
+    if (!placed_run_open(job->device, job->plan, options->timing, &job->placed)) return false;
     uint32_t count = qf_plan_input_count(job->plan);
-    if (count > MAX_TENSORS || (from && count != from->input_count)) {
-        (void)qf_fail(job->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL,
-                      "the graphs have different inputs (or over %d)", MAX_TENSORS);
+    if (from && count != from->input_count) {
+        (void)qf_fail(job->tool->context, QF_ERROR_INVALID_ARGUMENT, NULL, "the graphs have different inputs");
         return false;
     }
     if (!from && options->input_count > count) {
@@ -132,16 +120,13 @@ static bool execute(run_job *job, const struct run_job *from) {
             if (!load_input(job, i, &job->inputs[i])) return false;
             job->input_count++;
         }
-        job->placed_count++;
-        if (!tool_device_put(job->device, tensor, &job->placed[i]) ||
-            qf_executor_bind_input(job->executor, i, &job->placed[i]) != QF_OK)
-            return false;
+        if (!placed_run_bind(&job->placed, tensor)) return false;
     }
     if (!bind_symbols(job)) return false;
     /* An observed plan keeps every intermediate; on a GPU steps run as they would in service. */
-    if (job->device->host) qf_executor_observe(job->executor, show_progress, job);
-    qf_status status = qf_executor_run(job->executor);
-    if (status == QF_OK) status = qf_executor_wait(job->executor);
+    if (job->device->host) qf_executor_observe(job->placed.executor, show_progress, job);
+    qf_status status = qf_executor_run(job->placed.executor);
+    if (status == QF_OK) status = qf_executor_wait(job->placed.executor);
     bool unfit = status == QF_ERROR_INVALID_ARGUMENT || status == QF_ERROR_GUARD;
     if (unfit && job->random && job->graph) random_inputs_note(job->tool, job->graph);
     return status == QF_OK;
@@ -198,14 +183,9 @@ static int compare_with_file(const run_job *job, uint32_t index, const qf_tensor
     return code;
 }
 
-static bool fetch_output(const run_job *job, uint32_t index, qf_tensor *out) {
-    qf_tensor placed;
-    return qf_executor_output(job->executor, index, &placed) == QF_OK && tool_device_get(job->device, &placed, out);
-}
-
 static int compare_with_job(const run_job *job, const run_job *other, uint32_t index, const qf_tensor *found) {
     qf_tensor wanted;
-    if (!fetch_output(other, index, &wanted)) return TOOL_FAILED;
+    if (!placed_run_get(&other->placed, index, &wanted)) return TOOL_FAILED;
     int code = compare(job, index, found, &wanted);
     tensor_free(&wanted);
     return code;
@@ -214,7 +194,7 @@ static int compare_with_job(const run_job *job, const run_job *other, uint32_t i
 static int handle_output(const run_job *job, const run_job *other, uint32_t index) {
     const tool_options *options = &job->tool->options;
     qf_tensor found;
-    if (!fetch_output(job, index, &found)) return TOOL_FAILED;
+    if (!placed_run_get(&job->placed, index, &found)) return TOOL_FAILED;
     if (!options->quiet) print_output(job, index, &found);
     int code = options->output_directory && !save_output(job, index, &found) ? TOOL_FAILED : TOOL_OK;
     if (code == TOOL_OK && options->expect) code = compare_with_file(job, index, &found);
@@ -228,11 +208,11 @@ static int handle_output(const run_job *job, const run_job *other, uint32_t inde
 
 static void print_timing(const run_job *job) {
     qf_executor_memory memory = {.struct_size = sizeof memory};
-    qf_executor_memory_use(job->executor, &memory);
+    qf_executor_memory_use(job->placed.executor, &memory);
     for (uint32_t i = 0; i < qf_plan_step_count(job->plan); i++) {
         qf_plan_step_info step;
         if (qf_plan_step(job->plan, i, &step))
-            (void)printf("%10.3f us  %-20s %s\n", (double)qf_executor_step_time(job->executor, i) * 1e-3,
+            (void)printf("%10.3f us  %-20s %s\n", (double)qf_executor_step_time(job->placed.executor, i) * 1e-3,
                          qf_op_name(step.op), step.result);
     }
     (void)printf("workspace %llu bytes (%llu without reuse), scratch %llu bytes\n",

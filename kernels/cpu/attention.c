@@ -415,7 +415,7 @@ static qf_status attend(const qf_kernel_call *call, const qf_view *p_scale, cons
     if (!status) status = qf_attention_check_values(&at);
     if (!status) status = qf_output_start(call, &at.output, &call->results[0], out_scale, out_mode, out_compute, via);
     if (status) return status;
-    at.lse = qf_cpu_result(call, 1);
+    at.lse = qf_call_result(call, 1);
     at.p_scale = p_scale ? qf_load_f32(p_scale->dtype, p_scale->data, 0) : 1.0f;
     int64_t rows = 0, covered = 0;
     for (int64_t sequence = 0; sequence < at.sequences; sequence++) {
@@ -433,13 +433,13 @@ static qf_status attend(const qf_kernel_call *call, const qf_view *p_scale, cons
 }
 
 qf_status qf_cpu_attention(const qf_kernel_call *call) {
-    return attend(call, qf_cpu_operand(call, QF_IN(attention, p_scale)),
-                  qf_cpu_operand(call, QF_IN(attention, out_scale)), QF_ATTR(attention, out_mode),
+    return attend(call, qf_call_operand(call, QF_IN(attention, p_scale)),
+                  qf_call_operand(call, QF_IN(attention, out_scale)), QF_ATTR(attention, out_mode),
                   QF_ATTR(attention, out_compute), QF_ATTR(attention, via));
 }
 
 qf_status qf_cpu_paged_attention(const qf_kernel_call *call) {
-    return attend(call, qf_cpu_operand(call, QF_IN(paged_attention, p_scale)),
-                  qf_cpu_operand(call, QF_IN(paged_attention, out_scale)), QF_ATTR(paged_attention, out_mode),
+    return attend(call, qf_call_operand(call, QF_IN(paged_attention, p_scale)),
+                  qf_call_operand(call, QF_IN(paged_attention, out_scale)), QF_ATTR(paged_attention, out_mode),
                   QF_ATTR(paged_attention, out_compute), QF_ATTR(paged_attention, via));
 }

@@ -76,7 +76,7 @@ static bool broadcasts(const qf_view *x, uint32_t token_axes, const qf_view *ope
 
 qf_status qf_cpu_rope(const qf_kernel_call *call) {
     const qf_view *x = &call->operands[0], *cos_sin = &call->operands[QF_IN(rope, cos_sin)];
-    const qf_view *positions = qf_cpu_operand(call, QF_IN(rope, positions));
+    const qf_view *positions = qf_call_operand(call, QF_IN(rope, positions));
     qf_view *y = &call->results[0];
     rotation by;
     QF_CPU_EXPECT(call, x->rank >= 3 && qf_view_count(x) == qf_view_count(y), "x of rank 3 or more");
@@ -180,7 +180,7 @@ qf_status qf_cpu_kv_cache_write(const qf_kernel_call *call) {
     const qf_view *rows = &call->operands[QF_IN(kv_cache_write, new)];
     qf_status status =
         start_write(call, &call->operands[0], &call->results[0], rows, &call->operands[QF_IN(kv_cache_write, slots)],
-                    qf_cpu_operand(call, QF_IN(kv_cache_write, scale)),
+                    qf_call_operand(call, QF_IN(kv_cache_write, scale)),
                     call->attributes[QF_ATTR(kv_cache_write, layout)].integer, &job);
     if (status) return status;
     for (int64_t row = 0; row < rows->dims[0]; row++) write_row(&job, NULL, row, 0);
@@ -221,14 +221,14 @@ qf_status qf_cpu_rope_quantize_cache_write(const qf_kernel_call *call) {
     for (int64_t row = 0; row < q->dims[0] && !status; row++)
         status = angles_at(call, &by, qf_load_i64(positions->dtype, positions->data, row), row, &angles);
     if (!status)
-        status = qf_output_start(call, &output, &call->results[0], qf_cpu_operand(call, FUSED(q_scale)), UINT32_MAX,
+        status = qf_output_start(call, &output, &call->results[0], qf_call_operand(call, FUSED(q_scale)), UINT32_MAX,
                                  UINT32_MAX, UINT32_MAX);
     if (!status)
         status = start_write(call, &call->operands[FUSED(k_cache)], &call->results[1], k, slots,
-                             qf_cpu_operand(call, FUSED(k_scale)), layout, &k_job);
+                             qf_call_operand(call, FUSED(k_scale)), layout, &k_job);
     if (!status)
         status = start_write(call, &call->operands[FUSED(v_cache)], &call->results[2], v, slots,
-                             qf_cpu_operand(call, FUSED(v_scale)), layout, &v_job);
+                             qf_call_operand(call, FUSED(v_scale)), layout, &v_job);
     for (int64_t row = 0; row < q->dims[0] && !status; row++) {
         status = angles_at(call, &by, qf_load_i64(positions->dtype, positions->data, row), row, &angles);
         if (status) break;

@@ -147,7 +147,7 @@ static qf_status describe_matmul(const qf_kernel_call *call, qf_gemm *gemm) {
 static qf_status describe_scaled(const qf_kernel_call *call, qf_gemm *gemm) {
     qf_status status = describe_matmul(call, gemm);
     if (status) return status;
-    const qf_view *a = gemm->a, *b = gemm->b, *bias = qf_cpu_operand(call, QF_IN(scaled_matmul, bias));
+    const qf_view *a = gemm->a, *b = gemm->b, *bias = qf_call_operand(call, QF_IN(scaled_matmul, bias));
     gemm->a_scale = &call->operands[QF_IN(scaled_matmul, a_scale)];
     gemm->b_scale = &call->operands[QF_IN(scaled_matmul, b_scale)];
     gemm->bias = bias;
@@ -205,5 +205,5 @@ qf_status qf_cpu_matmul(const qf_kernel_call *call) {
 }
 
 qf_status qf_cpu_scaled_matmul(const qf_kernel_call *call) {
-    return run(call, qf_cpu_operand(call, QF_IN(scaled_matmul, out_scale)), QF_ATTR(scaled_matmul, out_mode));
+    return run(call, qf_call_operand(call, QF_IN(scaled_matmul, out_scale)), QF_ATTR(scaled_matmul, out_mode));
 }

@@ -77,7 +77,7 @@ static qf_status describe_shape(const qf_kernel_call *call, convolution *job) {
 static qf_status describe(const qf_kernel_call *call, convolution *job, qf_gemm *gemm) {
     qf_status status = describe_shape(call, job);
     if (status) return status;
-    const qf_view *bias = qf_cpu_operand(call, QF_IN(conv, bias)), *weight = &call->operands[1];
+    const qf_view *bias = qf_call_operand(call, QF_IN(conv, bias)), *weight = &call->operands[1];
     qf_view *y = &call->results[0];
     int64_t groups = call->attributes[QF_ATTR(conv, groups)].integer, rows = weight->dims[0] / groups;
     int64_t depth = job->group_channels * job->taps, positions = qf_view_extent(y, 2, y->rank);

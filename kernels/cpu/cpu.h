@@ -18,14 +18,6 @@
  * sum onto the total, blocks ascending. Products are rounded before they are added. docs/numerics.md. */
 #define QF_SUM_BLOCK 64
 
-/* --- operands and attributes --- */
-/* NULL when the optional operand is absent. */
-static inline const qf_view *qf_cpu_operand(const qf_kernel_call *call, uint32_t index) {
-    return index < call->operand_count && call->operands[index].data ? &call->operands[index] : NULL;
-}
-static inline qf_view *qf_cpu_result(const qf_kernel_call *call, uint32_t index) {
-    return index < call->result_count && call->results[index].data ? &call->results[index] : NULL;
-}
 /* --- faults --- */
 qf_status qf_cpu_fail(const qf_kernel_call *call, qf_status status, const char *format, ...) QF_PRINTF(3, 4);
 /* INVALID_ARGUMENT when a shape is not what the op's shape rule gives. */

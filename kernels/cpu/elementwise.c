@@ -26,7 +26,7 @@ typedef union block {
 static qf_status start(const qf_kernel_call *call, elementwise *job) {
     *job = (elementwise){.call = call, .y = &call->results[0], .count = qf_view_count(&call->results[0])};
     for (uint32_t i = 0; i < 3; i++) {
-        const qf_view *operand = qf_cpu_operand(call, i);
+        const qf_view *operand = qf_call_operand(call, i);
         if (operand && !qf_reader_start(&job->readers[i], operand, job->y))
             return qf_cpu_fail(call, QF_ERROR_INVALID_ARGUMENT, "%s: operand %u does not broadcast to the result",
                                qf_op_name(call->op), i);

@@ -84,7 +84,7 @@ qf_status qf_cpu_layer_norm(const qf_kernel_call *call) {
     normalisation job;
     qf_status status =
         start(call, call->attributes[QF_ATTR(layer_norm, axis)].integer,
-              qf_cpu_operand(call, QF_IN(layer_norm, weight)), qf_cpu_operand(call, QF_IN(layer_norm, bias)), &job);
+              qf_call_operand(call, QF_IN(layer_norm, weight)), qf_call_operand(call, QF_IN(layer_norm, bias)), &job);
     if (status) return status;
     job.epsilon = call->attributes[QF_ATTR(layer_norm, epsilon)].number;
     qf_cpu_parallel(call->thread_count, row_count(&job), grain(&job), layer_norm_body, &job);
@@ -128,9 +128,9 @@ static void rms_norm_body(void *context, uint32_t thread, int64_t first, int64_t
 qf_status qf_cpu_rms_norm(const qf_kernel_call *call) {
     normalisation job;
     qf_status status = start(call, call->attributes[QF_ATTR(rms_norm, axis)].integer,
-                             qf_cpu_operand(call, QF_IN(rms_norm, weight)), NULL, &job);
+                             qf_call_operand(call, QF_IN(rms_norm, weight)), NULL, &job);
     if (!status)
-        status = qf_output_start(call, &job.output, job.y, qf_cpu_operand(call, QF_IN(rms_norm, out_scale)),
+        status = qf_output_start(call, &job.output, job.y, qf_call_operand(call, QF_IN(rms_norm, out_scale)),
                                  QF_ATTR(rms_norm, out_mode), QF_ATTR(rms_norm, out_compute), QF_ATTR(rms_norm, via));
     if (status) return status;
     job.epsilon = call->attributes[QF_ATTR(rms_norm, epsilon)].number;
@@ -142,16 +142,16 @@ qf_status qf_cpu_add_rms_norm(const qf_kernel_call *call) {
     normalisation job;
     const qf_view *residual = &call->operands[QF_IN(add_rms_norm, residual)];
     qf_status status = start(call, call->attributes[QF_ATTR(add_rms_norm, axis)].integer,
-                             qf_cpu_operand(call, QF_IN(add_rms_norm, weight)), NULL, &job);
+                             qf_call_operand(call, QF_IN(add_rms_norm, weight)), NULL, &job);
     if (!status)
-        status = qf_output_start(call, &job.output, job.y, qf_cpu_operand(call, QF_IN(add_rms_norm, out_scale)),
+        status = qf_output_start(call, &job.output, job.y, qf_call_operand(call, QF_IN(add_rms_norm, out_scale)),
                                  QF_ATTR(add_rms_norm, out_mode), QF_ATTR(add_rms_norm, out_compute),
                                  QF_ATTR(add_rms_norm, via));
     if (status) return status;
     QF_CPU_EXPECT(call, qf_view_count(residual) == qf_view_count(job.x) && residual->dtype == job.x->dtype,
                   "a residual of x's type");
     job.residual = residual;
-    job.sum = qf_cpu_result(call, QF_OUT(add_rms_norm, sum));
+    job.sum = qf_call_result(call, QF_OUT(add_rms_norm, sum));
     job.epsilon = call->attributes[QF_ATTR(add_rms_norm, epsilon)].number;
     qf_cpu_parallel(call->thread_count, row_count(&job), grain(&job), rms_norm_body, &job);
     return QF_OK;
@@ -181,7 +181,7 @@ qf_status qf_cpu_silu_mul(const qf_kernel_call *call) {
                   "an even last axis and a result of half its size");
     job.size = x->dims[x->rank - 1] / 2;
     qf_status status =
-        qf_output_start(call, &job.output, job.y, qf_cpu_operand(call, QF_IN(silu_mul, out_scale)),
+        qf_output_start(call, &job.output, job.y, qf_call_operand(call, QF_IN(silu_mul, out_scale)),
                         QF_ATTR(silu_mul, out_mode), QF_ATTR(silu_mul, out_compute), QF_ATTR(silu_mul, via));
     if (status) return status;
     int64_t rows = job.size ? qf_view_count(job.y) / job.size : 0;

@@ -166,7 +166,7 @@ static void dequantize_body(void *context, uint32_t thread, int64_t first, int64
 
 static qf_status start_scaling(const qf_kernel_call *call, int64_t axis, int64_t group, scaling *job) {
     *job = (scaling){.x = &call->operands[0], .scale = &call->operands[1], .y = &call->results[0]};
-    job->zero_point = qf_cpu_operand(call, 2);
+    job->zero_point = qf_call_operand(call, 2);
     job->line = job->x->rank ? job->x->dims[job->x->rank - 1] : 1;
     QF_CPU_EXPECT(call, qf_view_count(job->x) == qf_view_count(job->y), "a result of x's shape");
     qf_status status = granules_start(call, job->x, job->scale, axis, group, &job->scales);
@@ -226,7 +226,7 @@ static float block_scale(const qf_view *x, int64_t first, int64_t count, float b
 }
 
 qf_status qf_cpu_dynamic_quantize(const qf_kernel_call *call) {
-    const qf_view *x = &call->operands[0], *upper_bound = qf_cpu_operand(call, 1);
+    const qf_view *x = &call->operands[0], *upper_bound = qf_call_operand(call, 1);
     qf_view *y = &call->results[0], *scales = &call->results[1];
     int64_t granularity = call->attributes[QF_ATTR(dynamic_quantize, granularity)].integer;
     int64_t group = call->attributes[QF_ATTR(dynamic_quantize, group)].integer;

@@ -55,7 +55,7 @@ size_t qf_cpu_scratch_top_k(const qf_kernel_call *call) {
 
 qf_status qf_cpu_top_k(const qf_kernel_call *call) {
     const qf_view *x = &call->operands[0];
-    qf_view *values = qf_cpu_result(call, 0), *indices = qf_cpu_result(call, 1);
+    qf_view *values = qf_call_result(call, 0), *indices = qf_call_result(call, 1);
     int64_t axis = call->attributes[QF_ATTR(top_k, axis)].integer, k = call->attributes[QF_ATTR(top_k, k)].integer;
     QF_CPU_EXPECT(call, axis >= 0 && axis < x->rank, "an axis of x");
     int64_t size = x->dims[axis], inner = qf_view_extent(x, (uint32_t)axis + 1, x->rank);

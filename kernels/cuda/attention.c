@@ -11,7 +11,7 @@ _Static_assert(sizeof(qf_cuda_attention_params) <= 4096, "a parameter block of a
 qf_cuda_attention_extras qf_cuda_attention_extras_of(const qf_kernel_step *step) {
 #define EXTRAS_OF(op)                                                                                                  \
     {                                                                                                                  \
-        qf_cuda_operand(step, QF_IN(op, p_scale)), qf_cuda_operand(step, QF_IN(op, out_scale)),                        \
+        qf_call_operand(&step->call, QF_IN(op, p_scale)), qf_call_operand(&step->call, QF_IN(op, out_scale)),          \
             attributes[QF_ATTR(op, out_mode)].integer, (qf_dtype)attributes[QF_ATTR(op, out_compute)].integer,         \
             (qf_dtype)attributes[QF_ATTR(op, via)].integer                                                             \
     }

@@ -175,7 +175,8 @@ qf_status qf_cuda_build_kv_cache_write(qf_cuda_recorder *recorder, const qf_kern
     if (!status) status = copy_cache(recorder, cache, after);
     if (status) return status;
     set_slots(&params, &step->call.operands[QF_IN(kv_cache_write, slots)], cache, layout);
-    params.streams[0] = cache_stream(rows, after, qf_cuda_operand(step, QF_IN(kv_cache_write, scale)), layout, 0);
+    params.streams[0] =
+        cache_stream(rows, after, qf_call_operand(&step->call, QF_IN(kv_cache_write, scale)), layout, 0);
     return add_launch(recorder, step, &params);
 }
 
@@ -214,7 +215,7 @@ static void set_rotation(qf_cache_params *params, const qf_view *cos_sin, const 
 
 qf_status qf_cuda_build_rope(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *x = &step->call.operands[0], *cos_sin = &step->call.operands[QF_IN(rope, cos_sin)];
-    const qf_view *positions = qf_cuda_operand(step, QF_IN(rope, positions));
+    const qf_view *positions = qf_call_operand(&step->call, QF_IN(rope, positions));
     int64_t rotary_dim = step->call.attributes[QF_ATTR(rope, rotary_dim)].integer;
     qf_status status = expect_heads(step, x);
     if (status) return status;
@@ -247,10 +248,10 @@ qf_status qf_cuda_build_rope_quantize_cache_write(qf_cuda_recorder *recorder, co
     params.axis_sizes[0] = q->dims[0];
     params.axis_strides[0] = 1;
     set_slots(&params, &operands[FUSED(slots)], &operands[FUSED(k_cache)], layout);
-    params.streams[0] = dense_stream(q, &results[0], qf_cuda_operand(step, FUSED(q_scale)), rotary_dim);
-    params.streams[1] =
-        cache_stream(&operands[FUSED(k)], &results[1], qf_cuda_operand(step, FUSED(k_scale)), layout, rotary_dim);
+    params.streams[0] = dense_stream(q, &results[0], qf_call_operand(&step->call, FUSED(q_scale)), rotary_dim);
+    params.streams[1] = cache_stream(&operands[FUSED(k)], &results[1], qf_call_operand(&step->call, FUSED(k_scale)),
+                                     layout, rotary_dim);
     params.streams[2] =
-        cache_stream(&operands[FUSED(v)], &results[2], qf_cuda_operand(step, FUSED(v_scale)), layout, 0);
+        cache_stream(&operands[FUSED(v)], &results[2], qf_call_operand(&step->call, FUSED(v_scale)), layout, 0);
     return add_launch(recorder, step, &params);
 }

@@ -321,6 +321,6 @@ qf_status qf_cuda_build_matmul(qf_cuda_recorder *recorder, const qf_kernel_step 
 }
 
 qf_status qf_cuda_build_scaled_matmul(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
-    return build(recorder, step, qf_cuda_operand(step, QF_IN(scaled_matmul, out_scale)),
+    return build(recorder, step, qf_call_operand(&step->call, QF_IN(scaled_matmul, out_scale)),
                  QF_ATTR(scaled_matmul, out_mode));
 }

@@ -11,7 +11,7 @@ _Static_assert(QF_CONV_MOST_SPATIAL == QF_MAX_RANK - 2, "every spatial axis has 
 
 static qf_status check(const qf_kernel_step *step) {
     const qf_view *x = &step->call.operands[0], *weight = &step->call.operands[1], *y = &step->call.results[0];
-    const qf_view *bias = qf_cuda_operand(step, QF_IN(conv, bias));
+    const qf_view *bias = qf_call_operand(&step->call, QF_IN(conv, bias));
     const qf_kernel_attribute *attributes = step->call.attributes;
     int64_t groups = attributes[QF_ATTR(conv, groups)].integer;
     QF_CUDA_EXPECT(step, x->rank >= 3 && weight->rank == x->rank && y->rank == x->rank,
@@ -62,7 +62,7 @@ qf_status qf_cuda_build_conv(qf_cuda_recorder *recorder, const qf_kernel_step *s
     qf_status status = check(step);
     if (status || qf_view_count(&step->call.results[0]) == 0) return status;
     const qf_view *x = &step->call.operands[0], *weight = &step->call.operands[1];
-    const qf_view *bias = qf_cuda_operand(step, QF_IN(conv, bias));
+    const qf_view *bias = qf_call_operand(&step->call, QF_IN(conv, bias));
     qf_view y;
     qf_cuda_start_rounded(recorder, &step->call.results[0], &y);
     qf_conv_params made = {.x = qf_cuda_address(x),

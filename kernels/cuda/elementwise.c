@@ -98,7 +98,7 @@ static qf_status check_dtypes(const qf_kernel_step *step) {
     const qf_kernel_call *call = &step->call;
     qf_dtype dtype = computing(call);
     for (uint32_t i = 0; i < call->operand_count; i++) {
-        const qf_view *operand = qf_cuda_operand(step, i);
+        const qf_view *operand = qf_call_operand(&step->call, i);
         bool is_condition = call->op == QF_OP_where && i == 0;
         if (operand && operand->dtype != (is_condition ? QF_I1 : dtype))
             return qf_cuda_wrong(step, is_condition ? "a condition of type i1" : "operands of one dtype");
@@ -122,10 +122,10 @@ static bool broadcasts(const qf_view *operand, const qf_view *shape) {
 static qf_status check_step(const qf_kernel_step *step) {
     const qf_kernel_call *call = &step->call;
     uint32_t most = qf_cuda_elementwise_operands(call->op), least = call->op == QF_OP_clamp ? 1 : most;
-    QF_CUDA_EXPECT(step, call->operand_count <= most && call->result_count == 1 && qf_cuda_result(step, 0),
+    QF_CUDA_EXPECT(step, call->operand_count <= most && call->result_count == 1 && qf_call_result(&step->call, 0),
                    "as many operands as the op has");
     for (uint32_t i = 0; i < most; i++) {
-        const qf_view *operand = qf_cuda_operand(step, i);
+        const qf_view *operand = qf_call_operand(&step->call, i);
         QF_CUDA_EXPECT(step, operand || i >= least, "all operands");
         QF_CUDA_EXPECT(step, !operand || broadcasts(operand, &call->results[0]),
                        "operands that broadcast to the result");

@@ -41,7 +41,7 @@ bool qf_cuda_chain_extend(qf_cuda_chain *chain, const qf_kernel_step *step) {
     if (chain->count == QF_CUDA_MOST_LINKS) return false;
     qf_cuda_link link = {step, {-1, -1, -1}};
     for (uint32_t i = 0; i < step->call.operand_count; i++) {
-        const qf_view *operand = qf_cuda_operand(step, i);
+        const qf_view *operand = qf_call_operand(&step->call, i);
         if (operand && !find_producer(chain, operand, &link.producers[i])) return false;
     }
     chain->links[chain->count++] = link;
@@ -61,7 +61,8 @@ static bool stores_are_safe(const qf_cuda_chain *chain, uint32_t count) {
         if (!is_stored(chain, count, i)) continue;
         for (uint32_t j = 0; j < count; j++)
             for (uint32_t k = 0; k < chain->links[j].step->call.operand_count; k++) {
-                const qf_view *operand = qf_cuda_operand(chain->links[j].step, k), *y = result_of(&chain->links[i]);
+                const qf_view *operand = qf_call_operand(&chain->links[j].step->call, k),
+                              *y = result_of(&chain->links[i]);
                 if (!operand || chain->links[j].producers[k] >= 0 || !overlaps(operand, y)) continue;
                 if (j > i || !coincide(chain, operand, y)) return false;
             }
@@ -228,7 +229,7 @@ static qf_elementwise_code *write_clamp(writer *w, uint32_t link, qf_dtype dtype
     uint8_t x = source(w, link, 0);
     qf_elementwise_code *code = NULL;
     for (uint32_t i = 1; i <= 2; i++) {
-        if (!qf_cuda_operand(clamp->step, i)) continue;
+        if (!qf_call_operand(&clamp->step->call, i)) continue;
         code = add_code(w, i == 1 ? QF_OP_maximum : QF_OP_minimum, clamp, dtype, x, source(w, link, i));
         x = QF_ELEMENTWISE_LAST;
     }

@@ -119,12 +119,4 @@ void *qf_cuda_zeroed(qf_cuda_recorder *recorder, size_t size);
 
 qf_status qf_cuda_refuse(const qf_kernel_step *step, const char *format, ...) QF_PRINTF(2, 3);
 
-/* NULL when an optional operand or result is absent. */
-static inline const qf_view *qf_cuda_operand(const qf_kernel_step *step, uint32_t index) {
-    return index < step->call.operand_count && step->call.operands[index].data ? &step->call.operands[index] : NULL;
-}
-static inline const qf_view *qf_cuda_result(const qf_kernel_step *step, uint32_t index) {
-    return index < step->call.result_count && step->call.results[index].data ? &step->call.results[index] : NULL;
-}
-
 #endif

@@ -110,7 +110,7 @@ static qf_quantise_params start_scaling(const qf_view *x, const qf_view *scale, 
 
 static qf_status build_scaling(const qf_kernel_step *step, int64_t axis, int64_t group, qf_quantise_params *params) {
     const qf_view *x = &step->call.operands[0], *scale = &step->call.operands[1];
-    const qf_view *zero_point = qf_cuda_operand(step, QF_IN(quantize, zero_point));
+    const qf_view *zero_point = qf_call_operand(&step->call, QF_IN(quantize, zero_point));
     int64_t scale_strides[QF_MAX_RANK], zero_strides[QF_MAX_RANK];
     *params = start_scaling(x, scale, &step->call.results[0]);
     if (zero_point) {
@@ -183,7 +183,7 @@ static qf_status add_dynamic(qf_cuda_recorder *recorder, qf_dynamic_params *para
 
 qf_status qf_cuda_build_dynamic_quantize(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0], *scale = &step->call.results[1];
-    const qf_view *bound = qf_cuda_operand(step, QF_IN(dynamic_quantize, upper_bound));
+    const qf_view *bound = qf_call_operand(&step->call, QF_IN(dynamic_quantize, upper_bound));
     int64_t granularity = step->call.attributes[QF_ATTR(dynamic_quantize, granularity)].integer;
     int64_t count = qf_view_count(x), entries = qf_view_count(scale), size = entries ? count / entries : 0;
     bool whole = granularity == QF_VALUE_tensor;

@@ -74,8 +74,8 @@ qf_status qf_cuda_build_softmax(qf_cuda_recorder *recorder, const qf_kernel_step
 }
 
 qf_status qf_cuda_build_layer_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
-    const qf_view *x = &step->call.operands[0], *weight = qf_cuda_operand(step, QF_IN(layer_norm, weight)),
-                  *bias = qf_cuda_operand(step, QF_IN(layer_norm, bias));
+    const qf_view *x = &step->call.operands[0], *weight = qf_call_operand(&step->call, QF_IN(layer_norm, weight)),
+                  *bias = qf_call_operand(&step->call, QF_IN(layer_norm, bias));
     int64_t axis = step->call.attributes[QF_ATTR(layer_norm, axis)].integer;
     qf_view y;
     qf_cuda_start_rounded(recorder, &step->call.results[0], &y);

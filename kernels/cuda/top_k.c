@@ -58,7 +58,8 @@ static qf_status by_sorting(qf_cuda_recorder *recorder, qf_top_k_params params) 
 }
 
 qf_status qf_cuda_build_top_k(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
-    const qf_view *x = &step->call.operands[0], *values = qf_cuda_result(step, 0), *indices = qf_cuda_result(step, 1);
+    const qf_view *x = &step->call.operands[0], *values = qf_call_result(&step->call, 0),
+                  *indices = qf_call_result(&step->call, 1);
     int64_t axis = step->call.attributes[QF_ATTR(top_k, axis)].integer,
             k = step->call.attributes[QF_ATTR(top_k, k)].integer;
     QF_CUDA_EXPECT(step, axis >= 0 && axis < x->rank, "an axis of x");
