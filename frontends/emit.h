@@ -21,6 +21,18 @@ qf_node qf_import_node(qf_import_target to, qf_op op, const qf_value *operands, 
                        const qf_attribute *attributes, uint32_t result_count);
 qf_value qf_import_op(qf_import_target to, qf_op op, const qf_value *operands, uint32_t count,
                       const qf_attribute *attributes);
+static inline qf_value qf_import_unary(qf_import_target to, qf_op op, qf_value x) {
+    return qf_import_op(to, op, &x, 1, NULL);
+}
+static inline qf_value qf_import_binary(qf_import_target to, qf_op op, qf_value a, qf_value b) {
+    return qf_import_op(to, op, (qf_value[]){a, b}, 2, NULL);
+}
+static inline qf_value qf_import_where(qf_import_target to, qf_value condition, qf_value a, qf_value b) {
+    return qf_import_op(to, QF_OP_where, (qf_value[]){condition, a, b}, 3, NULL);
+}
+static inline qf_value qf_import_clamp(qf_import_target to, qf_value x, qf_value low, qf_value high) {
+    return qf_import_op(to, QF_OP_clamp, (qf_value[]){x, low, high}, 3, NULL);
+}
 qf_value qf_import_cast(qf_import_target to, qf_value x, qf_dtype dtype,
                         bool saturate); /* x itself where it has the dtype */
 /* x itself where it has the shape. */

@@ -75,7 +75,7 @@ bool qf_mlir_uniform(const qf_mlir_call *call, qf_value value, double *out_numbe
 qf_value qf_mlir_permute(qf_mlir_call *call, qf_value x, const int64_t *order, uint32_t rank) {
     bool same = true;
     for (uint32_t i = 0; i < rank; i++) same &= order[i] == (int64_t)i;
-    return same ? x : qf_import_permute(qf_mlir_emitter(call), x, order, rank);
+    return same ? x : qf_import_permute(qf_mlir_target(call), x, order, rank);
 }
 
 qf_value qf_mlir_spread(qf_mlir_call *call, qf_value x, const int64_t *axes, uint32_t count, const qf_dim *dims,
@@ -94,11 +94,11 @@ qf_value qf_mlir_spread(qf_mlir_call *call, qf_value x, const int64_t *axes, uin
         apart[i] = source[i] >= 0 ? qf_mlir_dim_of(call, x, (uint32_t)source[i]) : qf_mlir_constant(call, 1);
     }
     x = qf_mlir_permute(call, x, order, count);
-    return qf_mlir_expand(call, qf_mlir_view(call, x, apart, rank), dims, rank);
+    return qf_import_expand(qf_mlir_target(call), qf_import_view(qf_mlir_target(call), x, apart, rank), dims, rank);
 }
 
 qf_value qf_mlir_squeeze_all(qf_mlir_call *call, qf_value x) {
-    return qf_mlir_view(call, x, NULL, 0);
+    return qf_import_view(qf_mlir_target(call), x, NULL, 0);
 }
 
 qf_value qf_mlir_contract(qf_mlir_call *call, const char *equation, qf_value a, qf_value b, qf_dtype out) {
@@ -112,5 +112,5 @@ qf_value qf_mlir_contract(qf_mlir_call *call, const char *equation, qf_value a, 
     qf_mlir_defaults(call, QF_OP_contract, attributes);
     attributes[QF_ATTR(contract, equation)].string = qf_intern_c(call->import->context, equation);
     if (qf_mlir_dtype_of(call, a) != out) attributes[QF_ATTR(contract, out)].integer = out;
-    return qf_mlir_emit(call, QF_OP_contract, (qf_value[]){a, b}, 2, attributes);
+    return qf_import_op(qf_mlir_target(call), QF_OP_contract, (qf_value[]){a, b}, 2, attributes);
 }

@@ -69,7 +69,7 @@ qf_dim qf_mlir_constant(const qf_mlir_call *call, int64_t value);
 bool qf_mlir_uniform(const qf_mlir_call *call, qf_value value, double *out_number);
 
 /* --- emitting --- */
-static inline qf_import_target qf_mlir_emitter(qf_mlir_call *call) {
+static inline qf_import_target qf_mlir_target(qf_mlir_call *call) {
     qf_mlir_import_state *import = call->import;
     return (qf_import_target){.graph = import->graph,
                               .location = call->location,
@@ -78,31 +78,12 @@ static inline qf_import_target qf_mlir_emitter(qf_mlir_call *call) {
                               .node_count = &import->node_count,
                               .max_nodes = import->options.max_nodes};
 }
-static inline qf_value qf_mlir_emit(qf_mlir_call *call, qf_op op, const qf_value *operands, uint32_t count,
-                                    const qf_attribute *attributes) {
-    return qf_import_op(qf_mlir_emitter(call), op, operands, count, attributes);
-}
-static inline qf_value qf_mlir_unary(qf_mlir_call *call, qf_op op, qf_value x) {
-    return qf_mlir_emit(call, op, &x, 1, NULL);
-}
-static inline qf_value qf_mlir_binary(qf_mlir_call *call, qf_op op, qf_value a, qf_value b) {
-    return qf_mlir_emit(call, op, (qf_value[]){a, b}, 2, NULL);
-}
-static inline qf_value qf_mlir_where(qf_mlir_call *call, qf_value condition, qf_value a, qf_value b) {
-    return qf_mlir_emit(call, QF_OP_where, (qf_value[]){condition, a, b}, 3, NULL);
-}
 /* As XLA and MLIR convert: FP8 does not saturate. */
 static inline qf_value qf_mlir_cast(qf_mlir_call *call, qf_value x, qf_dtype dtype) {
-    return x.id ? qf_import_cast(qf_mlir_emitter(call), x, dtype, false) : x;
-}
-static inline qf_value qf_mlir_view(qf_mlir_call *call, qf_value x, const qf_dim *dims, uint32_t rank) {
-    return qf_import_view(qf_mlir_emitter(call), x, dims, rank);
-}
-static inline qf_value qf_mlir_expand(qf_mlir_call *call, qf_value x, const qf_dim *dims, uint32_t rank) {
-    return qf_import_expand(qf_mlir_emitter(call), x, dims, rank);
+    return x.id ? qf_import_cast(qf_mlir_target(call), x, dtype, false) : x;
 }
 static inline qf_value qf_mlir_scalar(qf_mlir_call *call, qf_dtype dtype, double number) {
-    return qf_import_number(qf_mlir_emitter(call), dtype, number, false);
+    return qf_import_number(qf_mlir_target(call), dtype, number, false);
 }
 static inline void qf_mlir_defaults(const qf_mlir_call *call, qf_op op, qf_attribute *attributes) {
     qf_attributes_default(qf_mlir_graph(call), op, attributes);

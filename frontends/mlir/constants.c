@@ -12,7 +12,7 @@ static qf_value emit_literal(qf_mlir_call *call, qf_type type, const void *data,
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_mlir_defaults(call, QF_OP_constant, attributes);
     attributes[QF_ATTR(constant, value)].literal = &literal;
-    return qf_mlir_emit(call, QF_OP_constant, NULL, 0, attributes);
+    return qf_import_op(qf_mlir_target(call), QF_OP_constant, NULL, 0, attributes);
 }
 
 /* One element of a dense attribute; booleans are packed in memory in some versions. */
@@ -39,7 +39,7 @@ static qf_value splat(qf_mlir_call *call, MlirAttribute attribute, qf_type type)
     qf_type scalar = qf_type_tensor(call->import->context, dtype, NULL, 0);
     qf_value value = emit_literal(call, scalar, element.bytes, qf_dtype_bytes(dtype, 1));
     if (!qf_type_rank(context, type)) return value;
-    return qf_import_full(qf_mlir_emitter(call), value, qf_type_dims(context, type), qf_type_rank(context, type));
+    return qf_import_full(qf_mlir_target(call), value, qf_type_dims(context, type), qf_type_rank(context, type));
 }
 
 /* Elements in our layout: a byte a boolean, two elements a byte of four bits. */

@@ -126,10 +126,10 @@ static qf_value emit_reduction(qf_mlir_call *call, const reduction *kind, qf_val
     bool boolean = qf_mlir_dtype_of(call, x) == QF_I1;
     double begin;
     if (boolean) x = qf_mlir_cast(call, x, QF_I32);
-    qf_value y = count ? qf_import_reduce(qf_mlir_emitter(call), kind->reduce, x, axes, count, false) : x;
+    qf_value y = count ? qf_import_reduce(qf_mlir_target(call), kind->reduce, x, axes, count, false) : x;
     if (boolean) y = qf_mlir_cast(call, y, QF_I1);
     bool neutral = qf_mlir_uniform(call, start, &begin) && begin == kind->identity;
-    return neutral ? y : qf_mlir_binary(call, kind->combine, y, start);
+    return neutral ? y : qf_import_binary(qf_mlir_target(call), kind->combine, y, start);
 }
 
 qf_mlir_outcome qf_mlir_map_reduce(qf_mlir_call *call) {

@@ -82,11 +82,12 @@ static qf_value heads_first(qf_mlir_call *call, const cudnn_config *config, qf_v
 /* Rows past the query's length are zero: y [B, N, T, H]. */
 static qf_value zero_past(qf_mlir_call *call, qf_value y, qf_value lengths) {
     qf_dim one = qf_mlir_constant(call, 1), rows = qf_mlir_dim_of(call, y, 2), batch = qf_mlir_dim_of(call, y, 0);
-    qf_value row = qf_import_iota(qf_mlir_emitter(call), QF_I32, rows, qf_mlir_constant(call, 0), one);
-    row = qf_mlir_view(call, row, (const qf_dim[]){one, one, rows, one}, 4);
-    lengths = qf_mlir_view(call, qf_mlir_cast(call, lengths, QF_I32), (const qf_dim[]){batch, one, one, one}, 4);
-    qf_value inside = qf_mlir_binary(call, QF_OP_less, row, lengths);
-    return qf_mlir_where(call, inside, y, qf_mlir_scalar(call, qf_mlir_dtype_of(call, y), 0));
+    qf_value row = qf_import_iota(qf_mlir_target(call), QF_I32, rows, qf_mlir_constant(call, 0), one);
+    row = qf_import_view(qf_mlir_target(call), row, (const qf_dim[]){one, one, rows, one}, 4);
+    lengths = qf_import_view(qf_mlir_target(call), qf_mlir_cast(call, lengths, QF_I32),
+                             (const qf_dim[]){batch, one, one, one}, 4);
+    qf_value inside = qf_import_binary(qf_mlir_target(call), QF_OP_less, row, lengths);
+    return qf_import_where(qf_mlir_target(call), inside, y, qf_mlir_scalar(call, qf_mlir_dtype_of(call, y), 0));
 }
 
 /* {q, k, v, bias?, q_seqlen, kv_seqlen (padding)} -> {output, softmax statistics?, workspace}. */
@@ -101,7 +102,7 @@ static qf_mlir_outcome map_attention(qf_mlir_call *call, const cudnn_config *con
     if (config->padding) operands[QF_IN(attention, kv_lens)] = qf_mlir_cast(call, qf_mlir_in(call, last - 1), QF_I32);
     attention_attributes(call, config, attributes);
     bool statistics = call->result_count == 3 && is_used(call, 1);
-    qf_node node = qf_import_node(qf_mlir_emitter(call), QF_OP_attention, operands, QF_IN(attention, kv_lens) + 1,
+    qf_node node = qf_import_node(qf_mlir_target(call), QF_OP_attention, operands, QF_IN(attention, kv_lens) + 1,
                                   attributes, statistics ? 2 : 1);
     if (!node.id) return QF_MLIR_FAILED;
     qf_value y = heads_first(call, config, qf_node_result(qf_mlir_graph(call), node, 0));
@@ -140,16 +141,18 @@ static qf_mlir_outcome map_fp8(qf_mlir_call *call, const cudnn_config *config) {
     attributes[QF_ATTR(attention, p)].integer = QF_VALUE_graph;
     if (!amax) attributes[QF_ATTR(attention, out)].integer = out;
     if (!amax) attributes[QF_ATTR(attention, out_mode)].integer = QF_VALUE_mul;
-    qf_value y = qf_mlir_emit(call, QF_OP_attention, operands, QF_IN(attention, out_scale) + 1, attributes);
+    qf_value y =
+        qf_import_op(qf_mlir_target(call), QF_OP_attention, operands, QF_IN(attention, out_scale) + 1, attributes);
     if (!amax) return qf_mlir_done(call, heads_first(call, config, y));
-    qf_value largest = qf_import_reduce(qf_mlir_emitter(call), QF_OP_reduce_max, qf_mlir_unary(call, QF_OP_abs, y),
-                                        (const int64_t[]){0, 1, 2, 3}, 4, true);
+    qf_value largest =
+        qf_import_reduce(qf_mlir_target(call), QF_OP_reduce_max, qf_import_unary(qf_mlir_target(call), QF_OP_abs, y),
+                         (const int64_t[]){0, 1, 2, 3}, 4, true);
     qf_attribute rounding[QF_MAX_ATTRIBUTES];
     qf_mlir_defaults(call, QF_OP_quantize, rounding);
     rounding[QF_ATTR(quantize, dtype)].integer = out;
     rounding[QF_ATTR(quantize, mode)].integer = QF_VALUE_mul;
     call->results[2] = largest;
-    y = qf_mlir_emit(call, QF_OP_quantize, (qf_value[]){y, scales[5]}, 2, rounding);
+    y = qf_import_op(qf_mlir_target(call), QF_OP_quantize, (qf_value[]){y, scales[5]}, 2, rounding);
     return qf_mlir_done(call, heads_first(call, config, y));
 }
 

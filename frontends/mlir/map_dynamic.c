@@ -18,11 +18,11 @@ static bool read_extents(qf_mlir_call *call, qf_value whole, const int64_t *part
 static qf_value clipped_start(qf_mlir_call *call, uint32_t operand, int64_t largest) {
     qf_value bounds[] = {qf_mlir_cast(call, qf_mlir_in(call, operand), QF_I32), qf_mlir_scalar(call, QF_I32, 0),
                          qf_mlir_scalar(call, QF_I32, (double)largest)};
-    return qf_mlir_emit(call, QF_OP_clamp, bounds, 3, NULL);
+    return qf_import_op(qf_mlir_target(call), QF_OP_clamp, bounds, 3, NULL);
 }
 
 static qf_value counting(qf_mlir_call *call, int64_t count) {
-    return qf_import_iota(qf_mlir_emitter(call), QF_I32, qf_mlir_constant(call, count), qf_mlir_constant(call, 0),
+    return qf_import_iota(qf_mlir_target(call), QF_I32, qf_mlir_constant(call, count), qf_mlir_constant(call, 0),
                           qf_mlir_constant(call, 1));
 }
 
@@ -30,7 +30,7 @@ static qf_value gather_axis(qf_mlir_call *call, qf_value x, qf_value indices, ui
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_mlir_defaults(call, QF_OP_gather, attributes);
     attributes[QF_ATTR(gather, axis)].integer = axis;
-    return qf_mlir_emit(call, QF_OP_gather, (qf_value[]){x, indices}, 2, attributes);
+    return qf_import_op(qf_mlir_target(call), QF_OP_gather, (qf_value[]){x, indices}, 2, attributes);
 }
 
 /* Starts are scalars, one an axis. */
@@ -50,7 +50,7 @@ qf_mlir_outcome qf_mlir_map_dynamic_slice(qf_mlir_call *call) {
     for (uint32_t i = 0; i < rank; i++) {
         if (sizes[i] == extents[i]) continue;
         qf_value start = clipped_start(call, 1 + i, extents[i] - sizes[i]);
-        x = gather_axis(call, x, qf_mlir_binary(call, QF_OP_add, counting(call, sizes[i]), start), i);
+        x = gather_axis(call, x, qf_import_binary(qf_mlir_target(call), QF_OP_add, counting(call, sizes[i]), start), i);
     }
     return qf_mlir_done(call, x);
 }
@@ -70,14 +70,15 @@ qf_mlir_outcome qf_mlir_map_dynamic_update_slice(qf_mlir_call *call) {
         if (sizes[i] == extents[i]) continue;
         if (!sizes[i]) return qf_mlir_done(call, whole);
         qf_value zero = qf_mlir_scalar(call, QF_I32, 0), last = qf_mlir_scalar(call, QF_I32, (double)(sizes[i] - 1));
-        qf_value place = qf_mlir_binary(call, QF_OP_sub, counting(call, extents[i]),
-                                        clipped_start(call, 2 + i, extents[i] - sizes[i]));
-        qf_value within = qf_mlir_emit(call, QF_OP_clamp, (qf_value[]){place, zero, last}, 3, NULL);
+        qf_value place = qf_import_binary(qf_mlir_target(call), QF_OP_sub, counting(call, extents[i]),
+                                          clipped_start(call, 2 + i, extents[i] - sizes[i]));
+        qf_value within = qf_import_op(qf_mlir_target(call), QF_OP_clamp, (qf_value[]){place, zero, last}, 3, NULL);
         part = gather_axis(call, part, within, i);
         qf_dim dims[QF_MAX_RANK];
         for (uint32_t axis = 0; axis < rank; axis++) dims[axis] = qf_mlir_constant(call, axis == i ? extents[i] : 1);
-        qf_value here = qf_mlir_view(call, qf_mlir_binary(call, QF_OP_equal, place, within), dims, rank);
-        inside = inside.id ? qf_mlir_binary(call, QF_OP_and, inside, here) : here;
+        qf_value here = qf_import_view(qf_mlir_target(call),
+                                       qf_import_binary(qf_mlir_target(call), QF_OP_equal, place, within), dims, rank);
+        inside = inside.id ? qf_import_binary(qf_mlir_target(call), QF_OP_and, inside, here) : here;
     }
-    return qf_mlir_done(call, inside.id ? qf_mlir_where(call, inside, part, whole) : part);
+    return qf_mlir_done(call, inside.id ? qf_import_where(qf_mlir_target(call), inside, part, whole) : part);
 }

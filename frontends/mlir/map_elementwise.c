@@ -19,23 +19,25 @@ static const char integers_of_bits[] = "it combines bits of integers";
 
 /* --- one operand --- */
 qf_mlir_outcome qf_mlir_map_unary(qf_mlir_call *call) {
-    return qf_mlir_done(call, qf_mlir_unary(call, operation(call), qf_mlir_in(call, 0)));
+    return qf_mlir_done(call, qf_import_unary(qf_mlir_target(call), operation(call), qf_mlir_in(call, 0)));
 }
 
 qf_mlir_outcome qf_mlir_map_square(qf_mlir_call *call) {
-    return qf_mlir_done(call, qf_mlir_binary(call, QF_OP_mul, qf_mlir_in(call, 0), qf_mlir_in(call, 0)));
+    return qf_mlir_done(call,
+                        qf_import_binary(qf_mlir_target(call), QF_OP_mul, qf_mlir_in(call, 0), qf_mlir_in(call, 0)));
 }
 
 qf_mlir_outcome qf_mlir_map_invert(qf_mlir_call *call) {
     if (!is_boolean(call, qf_mlir_in(call, 0))) return qf_mlir_decline(call, integers_of_bits);
-    return qf_mlir_done(call, qf_mlir_unary(call, QF_OP_not, qf_mlir_in(call, 0)));
+    return qf_mlir_done(call, qf_import_unary(qf_mlir_target(call), QF_OP_not, qf_mlir_in(call, 0)));
 }
 
 qf_mlir_outcome qf_mlir_map_is_finite(qf_mlir_call *call) {
     qf_value x = qf_mlir_in(call, 0);
     qf_value unusual =
-        qf_mlir_binary(call, QF_OP_or, qf_mlir_unary(call, QF_OP_is_nan, x), qf_mlir_unary(call, QF_OP_is_inf, x));
-    return qf_mlir_done(call, qf_mlir_unary(call, QF_OP_not, unusual));
+        qf_import_binary(qf_mlir_target(call), QF_OP_or, qf_import_unary(qf_mlir_target(call), QF_OP_is_nan, x),
+                         qf_import_unary(qf_mlir_target(call), QF_OP_is_inf, x));
+    return qf_mlir_done(call, qf_import_unary(qf_mlir_target(call), QF_OP_not, unusual));
 }
 
 /* --- two operands --- */
@@ -54,7 +56,7 @@ qf_mlir_outcome qf_mlir_map_binary(qf_mlir_call *call) {
     qf_op op = operation(call);
     if (is_boolean(call, qf_mlir_in(call, 0))) op = boolean_operation(op);
     if (op == QF_OP_none) return qf_mlir_decline(call, "it computes with booleans");
-    return qf_mlir_done(call, qf_mlir_binary(call, op, qf_mlir_in(call, 0), qf_mlir_in(call, 1)));
+    return qf_mlir_done(call, qf_import_binary(qf_mlir_target(call), op, qf_mlir_in(call, 0), qf_mlir_in(call, 1)));
 }
 
 /* arith on i1 wraps around, which StableHLO does not do. */
@@ -69,12 +71,13 @@ qf_mlir_outcome qf_mlir_map_remainder(qf_mlir_call *call) {
     if (is_boolean(call, qf_mlir_in(call, 0))) return qf_mlir_decline(call, "it computes with booleans");
     qf_mlir_defaults(call, QF_OP_mod, attributes);
     attributes[QF_ATTR(mod, fmod)].integer = 1;
-    return qf_mlir_done(call, qf_mlir_emit(call, QF_OP_mod, call->operands, 2, attributes));
+    return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_mod, call->operands, 2, attributes));
 }
 
 qf_mlir_outcome qf_mlir_map_logical(qf_mlir_call *call) {
     if (!is_boolean(call, qf_mlir_in(call, 0))) return qf_mlir_decline(call, integers_of_bits);
-    return qf_mlir_done(call, qf_mlir_binary(call, operation(call), qf_mlir_in(call, 0), qf_mlir_in(call, 1)));
+    return qf_mlir_done(
+        call, qf_import_binary(qf_mlir_target(call), operation(call), qf_mlir_in(call, 0), qf_mlir_in(call, 1)));
 }
 
 /* --- comparisons --- */
@@ -84,8 +87,8 @@ static qf_value comparison(qf_mlir_call *call, qf_op op, bool negated) {
         a = qf_mlir_cast(call, a, QF_I32);
         b = qf_mlir_cast(call, b, QF_I32);
     }
-    qf_value y = qf_mlir_binary(call, op, a, b);
-    return negated ? qf_mlir_unary(call, QF_OP_not, y) : y;
+    qf_value y = qf_import_binary(qf_mlir_target(call), op, a, b);
+    return negated ? qf_import_unary(qf_mlir_target(call), QF_OP_not, y) : y;
 }
 
 qf_mlir_outcome qf_mlir_map_compare(qf_mlir_call *call) {
@@ -139,12 +142,13 @@ qf_mlir_outcome qf_mlir_map_compare_integer(qf_mlir_call *call) {
 
 /* --- three operands --- */
 qf_mlir_outcome qf_mlir_map_select(qf_mlir_call *call) {
-    return qf_mlir_done(call, qf_mlir_where(call, qf_mlir_in(call, 0), qf_mlir_in(call, 1), qf_mlir_in(call, 2)));
+    return qf_mlir_done(
+        call, qf_import_where(qf_mlir_target(call), qf_mlir_in(call, 0), qf_mlir_in(call, 1), qf_mlir_in(call, 2)));
 }
 
 qf_mlir_outcome qf_mlir_map_clamp(qf_mlir_call *call) {
     qf_value operands[] = {qf_mlir_in(call, 1), qf_mlir_in(call, 0), qf_mlir_in(call, 2)};
-    return qf_mlir_done(call, qf_mlir_emit(call, QF_OP_clamp, operands, 3, NULL));
+    return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_clamp, operands, 3, NULL));
 }
 
 /* --- conversions --- */
@@ -177,7 +181,7 @@ qf_mlir_outcome qf_mlir_map_bitcast(qf_mlir_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_mlir_defaults(call, QF_OP_bitcast, attributes);
     attributes[QF_ATTR(bitcast, dtype)].integer = dtype;
-    return qf_mlir_done(call, qf_mlir_emit(call, QF_OP_bitcast, call->operands, 1, attributes));
+    return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_bitcast, call->operands, 1, attributes));
 }
 
 /* --- as it is --- */

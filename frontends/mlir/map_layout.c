@@ -11,7 +11,7 @@ qf_mlir_outcome qf_mlir_map_reshape(qf_mlir_call *call) {
     const qf_dim *dims;
     uint32_t rank;
     if (!qf_mlir_result_dims(call, &dims, &rank)) return qf_mlir_decline(call, dynamic_result);
-    return qf_mlir_done(call, qf_mlir_view(call, qf_mlir_in(call, 0), dims, rank));
+    return qf_mlir_done(call, qf_import_view(qf_mlir_target(call), qf_mlir_in(call, 0), dims, rank));
 }
 
 /* The other operands are sizes, which the result's type has as well. */
@@ -30,7 +30,7 @@ qf_mlir_outcome qf_mlir_map_dynamic_reshape(qf_mlir_call *call) {
     const qf_dim *dims;
     uint32_t rank;
     if (!shape_operand(call, 1, &dims, &rank)) return qf_mlir_decline(call, "the shape that it makes is not known");
-    return qf_mlir_done(call, qf_mlir_view(call, qf_mlir_in(call, 0), dims, rank));
+    return qf_mlir_done(call, qf_import_view(qf_mlir_target(call), qf_mlir_in(call, 0), dims, rank));
 }
 
 qf_mlir_outcome qf_mlir_map_transpose(qf_mlir_call *call) {
@@ -106,7 +106,7 @@ static qf_value emit_slice(qf_mlir_call *call, qf_value x, const int64_t *starts
     attributes[QF_ATTR(slice, starts)] = (qf_attribute){.dims = from, .count = rank};
     attributes[QF_ATTR(slice, ends)] = (qf_attribute){.dims = to, .count = rank};
     attributes[QF_ATTR(slice, steps)] = (qf_attribute){.ints = steps, .count = rank};
-    return qf_mlir_emit(call, QF_OP_slice, &x, 1, attributes);
+    return qf_import_op(qf_mlir_target(call), QF_OP_slice, &x, 1, attributes);
 }
 
 /* Within constant dims; hostile numbers end here. */
@@ -151,7 +151,7 @@ qf_mlir_outcome qf_mlir_map_extract_slice(qf_mlir_call *call) {
     if (!fits(call, qf_mlir_in(call, 0), starts, ends, steps, rank)) return qf_mlir_decline(call, odd_numbers);
     if (!qf_mlir_result_dims(call, &dims, &result_rank)) return qf_mlir_decline(call, dynamic_result);
     qf_value part = emit_slice(call, qf_mlir_in(call, 0), starts, ends, steps, rank);
-    return qf_mlir_done(call, qf_mlir_view(call, part, dims, result_rank));
+    return qf_mlir_done(call, qf_import_view(qf_mlir_target(call), part, dims, result_rank));
 }
 
 qf_mlir_outcome qf_mlir_map_reverse(qf_mlir_call *call) {
@@ -181,7 +181,7 @@ static qf_mlir_outcome concat(qf_mlir_call *call, const char *attribute) {
     if (!call->operand_count || call->result_count != 1 || rank > QF_MAX_RANK || axis < 0 || axis >= (int64_t)rank)
         return qf_mlir_decline(call, odd_numbers);
     return qf_mlir_done(call,
-                        qf_import_concat(qf_mlir_emitter(call), call->operands, call->operand_count, (uint32_t)axis));
+                        qf_import_concat(qf_mlir_target(call), call->operands, call->operand_count, (uint32_t)axis));
 }
 
 qf_mlir_outcome qf_mlir_map_concatenate(qf_mlir_call *call) {
@@ -199,13 +199,13 @@ qf_mlir_outcome qf_mlir_map_from_elements(qf_mlir_call *call) {
     if (!call->operand_count || call->result_count != 1 || !qf_mlir_result_dims(call, &dims, &rank))
         return qf_mlir_decline(call, dynamic_result);
     for (uint32_t i = 0; i < call->operand_count; i++) {
-        call->operands[i] = qf_mlir_view(call, call->operands[i], &one, 1);
+        call->operands[i] = qf_import_view(qf_mlir_target(call), call->operands[i], &one, 1);
         if (!call->operands[i].id) return QF_MLIR_FAILED;
     }
     qf_value all = call->operand_count == 1
                        ? call->operands[0]
-                       : qf_import_concat(qf_mlir_emitter(call), call->operands, call->operand_count, 0);
-    return qf_mlir_done(call, qf_mlir_view(call, all, dims, rank));
+                       : qf_import_concat(qf_mlir_target(call), call->operands, call->operand_count, 0);
+    return qf_mlir_done(call, qf_import_view(qf_mlir_target(call), all, dims, rank));
 }
 
 qf_mlir_outcome qf_mlir_map_pad(qf_mlir_call *call) {
@@ -225,7 +225,7 @@ qf_mlir_outcome qf_mlir_map_pad(qf_mlir_call *call) {
     qf_mlir_defaults(call, QF_OP_pad, attributes);
     attributes[QF_ATTR(pad, before)] = (qf_attribute){.dims = before, .count = rank};
     attributes[QF_ATTR(pad, after)] = (qf_attribute){.dims = after, .count = rank};
-    return qf_mlir_done(call, qf_mlir_emit(call, QF_OP_pad, call->operands, 2, attributes));
+    return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_pad, call->operands, 2, attributes));
 }
 
 /* --- gather: whole slices along one axis, at indices that StableHLO clips --- */
@@ -289,7 +289,8 @@ qf_mlir_outcome qf_mlir_map_gather(qf_mlir_call *call) {
         if (!qf_dim_is(call->import->context, qf_mlir_dim_of(call, indices, index_rank - 1), 1))
             return qf_mlir_decline(call, other);
         index_rank--;
-        indices = qf_mlir_view(call, indices, qf_value_dims(qf_mlir_graph(call), indices), index_rank);
+        indices =
+            qf_import_view(qf_mlir_target(call), indices, qf_value_dims(qf_mlir_graph(call), indices), index_rank);
     } else if (form.index_vector_dim != (int64_t)index_rank) {
         return qf_mlir_decline(call, other);
     }
@@ -297,8 +298,8 @@ qf_mlir_outcome qf_mlir_map_gather(qf_mlir_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_mlir_defaults(call, QF_OP_gather, attributes);
     attributes[QF_ATTR(gather, axis)].integer = form.axis;
-    qf_value within = qf_mlir_emit(call, QF_OP_clamp, bounds, 3, NULL);
-    qf_value y = qf_mlir_emit(call, QF_OP_gather, (qf_value[]){x, within}, 2, attributes);
+    qf_value within = qf_import_op(qf_mlir_target(call), QF_OP_clamp, bounds, 3, NULL);
+    qf_value y = qf_import_op(qf_mlir_target(call), QF_OP_gather, (qf_value[]){x, within}, 2, attributes);
     y = order_gathered(call, &form, y, index_rank);
     if (!y.id && !call->import->failed) return qf_mlir_decline(call, other);
     return qf_mlir_done(call, y);
@@ -309,7 +310,7 @@ static qf_mlir_outcome size_of(qf_mlir_call *call, int64_t axis, qf_dtype dtype)
     uint32_t rank = qf_mlir_rank(call, qf_mlir_in(call, 0));
     if (rank > QF_MAX_RANK || axis < 0 || axis >= (int64_t)rank) return qf_mlir_decline(call, odd_numbers);
     qf_dim dim = qf_mlir_dim_of(call, qf_mlir_in(call, 0), (uint32_t)axis);
-    return qf_mlir_done(call, qf_mlir_cast(call, qf_import_symbolic(qf_mlir_emitter(call), &dim, 1, true), dtype));
+    return qf_mlir_done(call, qf_mlir_cast(call, qf_import_symbolic(qf_mlir_target(call), &dim, 1, true), dtype));
 }
 
 qf_mlir_outcome qf_mlir_map_dimension_size(qf_mlir_call *call) {
@@ -335,7 +336,7 @@ qf_mlir_outcome qf_mlir_map_iota(qf_mlir_call *call) {
     attributes[QF_ATTR(iota, shape)] = (qf_attribute){.dims = dims, .count = rank};
     attributes[QF_ATTR(iota, axis)].integer = axis;
     attributes[QF_ATTR(iota, dtype)].integer = dtype;
-    return qf_mlir_done(call, qf_mlir_emit(call, QF_OP_iota, NULL, 0, attributes));
+    return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_iota, NULL, 0, attributes));
 }
 
 /* Elements that nobody reads; zeros serve. */
@@ -345,7 +346,7 @@ qf_mlir_outcome qf_mlir_map_empty(qf_mlir_call *call) {
     qf_dtype dtype = qf_mlir_result_dtype(call);
     if (call->result_count != 1 || !qf_mlir_result_dims(call, &dims, &rank) || dtype == QF_DTYPE_NONE)
         return qf_mlir_decline(call, dynamic_result);
-    return qf_mlir_done(call, qf_import_full(qf_mlir_emitter(call), qf_mlir_scalar(call, dtype, 0), dims, rank));
+    return qf_mlir_done(call, qf_import_full(qf_mlir_target(call), qf_mlir_scalar(call, dtype, 0), dims, rank));
 }
 
 qf_mlir_outcome qf_mlir_map_splat(qf_mlir_call *call) {
@@ -353,5 +354,5 @@ qf_mlir_outcome qf_mlir_map_splat(qf_mlir_call *call) {
     uint32_t rank;
     if (call->operand_count != 1 || call->result_count != 1 || !qf_mlir_result_dims(call, &dims, &rank))
         return qf_mlir_decline(call, dynamic_result);
-    return qf_mlir_done(call, qf_import_full(qf_mlir_emitter(call), qf_mlir_in(call, 0), dims, rank));
+    return qf_mlir_done(call, qf_import_full(qf_mlir_target(call), qf_mlir_in(call, 0), dims, rank));
 }

@@ -6,21 +6,23 @@
 #include "frontends/mlir/maps.h"
 
 qf_mlir_outcome qf_mlir_map_linalg_unary(qf_mlir_call *call) {
-    return qf_mlir_done(call, qf_mlir_unary(call, (qf_op)call->row->argument, qf_mlir_in(call, 0)));
+    return qf_mlir_done(call, qf_import_unary(qf_mlir_target(call), (qf_op)call->row->argument, qf_mlir_in(call, 0)));
 }
 
 qf_mlir_outcome qf_mlir_map_linalg_square(qf_mlir_call *call) {
-    return qf_mlir_done(call, qf_mlir_binary(call, QF_OP_mul, qf_mlir_in(call, 0), qf_mlir_in(call, 0)));
+    return qf_mlir_done(call,
+                        qf_import_binary(qf_mlir_target(call), QF_OP_mul, qf_mlir_in(call, 0), qf_mlir_in(call, 0)));
 }
 
 qf_mlir_outcome qf_mlir_map_linalg_binary(qf_mlir_call *call) {
     if (qf_mlir_dtype_of(call, qf_mlir_in(call, 0)) == QF_I1) return qf_mlir_decline(call, "it computes with booleans");
-    return qf_mlir_done(call,
-                        qf_mlir_binary(call, (qf_op)call->row->argument, qf_mlir_in(call, 0), qf_mlir_in(call, 1)));
+    return qf_mlir_done(call, qf_import_binary(qf_mlir_target(call), (qf_op)call->row->argument, qf_mlir_in(call, 0),
+                                               qf_mlir_in(call, 1)));
 }
 
 qf_mlir_outcome qf_mlir_map_linalg_select(qf_mlir_call *call) {
-    return qf_mlir_done(call, qf_mlir_where(call, qf_mlir_in(call, 0), qf_mlir_in(call, 1), qf_mlir_in(call, 2)));
+    return qf_mlir_done(
+        call, qf_import_where(qf_mlir_target(call), qf_mlir_in(call, 0), qf_mlir_in(call, 1), qf_mlir_in(call, 2)));
 }
 
 qf_mlir_outcome qf_mlir_map_linalg_fill(qf_mlir_call *call) {
@@ -29,7 +31,7 @@ qf_mlir_outcome qf_mlir_map_linalg_fill(qf_mlir_call *call) {
     if (rank > QF_MAX_RANK) return qf_mlir_decline(call, "the shape of its result is not known");
     qf_value number = qf_mlir_cast(call, qf_mlir_in(call, 0), qf_mlir_dtype_of(call, place));
     return qf_mlir_done(call,
-                        qf_import_full(qf_mlir_emitter(call), number, qf_value_dims(qf_mlir_graph(call), place), rank));
+                        qf_import_full(qf_mlir_target(call), number, qf_value_dims(qf_mlir_graph(call), place), rank));
 }
 
 qf_mlir_outcome qf_mlir_map_linalg_copy(qf_mlir_call *call) {
@@ -46,7 +48,7 @@ qf_mlir_outcome qf_mlir_map_linalg_softmax(qf_mlir_call *call) {
         return qf_mlir_decline(call, "its dimension does not fit its operand");
     qf_mlir_defaults(call, QF_OP_softmax, attributes);
     attributes[QF_ATTR(softmax, axis)].integer = axis;
-    return qf_mlir_done(call, qf_mlir_emit(call, QF_OP_softmax, call->operands, 1, attributes));
+    return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_softmax, call->operands, 1, attributes));
 }
 
 /* --- contractions --- */
@@ -77,7 +79,7 @@ static bool equation_of_maps(const char *text, char *equation, size_t size) {
 static qf_value begin_with(qf_mlir_call *call, qf_value y, qf_value start) {
     double number;
     if (qf_mlir_uniform(call, start, &number) && number == 0) return y;
-    return qf_mlir_binary(call, QF_OP_add, y, start);
+    return qf_import_binary(qf_mlir_target(call), QF_OP_add, y, start);
 }
 
 qf_mlir_outcome qf_mlir_map_linalg_contract(qf_mlir_call *call) {

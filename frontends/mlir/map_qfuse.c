@@ -103,7 +103,7 @@ qf_mlir_outcome qf_mlir_map_qfuse(qf_mlir_call *call) {
     for (uint32_t i = 0; i < info->attribute_count; i++)
         if (!read_attribute(call, &info->attributes[i], &attributes[i]))
             return qf_mlir_decline(call, "its attributes are not those of the op");
-    qf_node node = qf_import_node(qf_mlir_emitter(call), op, operands, count, attributes, call->result_count);
+    qf_node node = qf_import_node(qf_mlir_target(call), op, operands, count, attributes, call->result_count);
     if (!node.id) return QF_MLIR_FAILED;
     for (uint32_t i = 0; i < call->result_count; i++) call->results[i] = qf_node_result(qf_mlir_graph(call), node, i);
     return QF_MLIR_MAPPED;

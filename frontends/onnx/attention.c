@@ -28,7 +28,7 @@ qf_value qf_onnx_emit_attention(qf_onnx_call *call, const qf_onnx_attention *att
     attributes[QF_ATTR(attention, softcap)].number = attention->softcap;
     attributes[QF_ATTR(attention, layout)].integer = QF_VALUE_bhsd;
     attributes[QF_ATTR(attention, empty_row)].integer = attention->empty_row_nan ? QF_VALUE_nan : QF_VALUE_zero;
-    return qf_onnx_emit(call, QF_OP_attention, operands, QF_COUNT_OF(operands), attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_attention, operands, QF_COUNT_OF(operands), attributes);
 }
 
 qf_value qf_onnx_split_heads(qf_onnx_call *call, qf_value x, int64_t heads) {
@@ -44,18 +44,20 @@ qf_value qf_onnx_split_heads(qf_onnx_call *call, qf_value x, int64_t heads) {
         qf_buffer_destroy(&text);
         return (qf_value){0};
     }
-    return qf_onnx_view(call, x, (qf_dim[]){qf_onnx_dim(call, x, 0), qf_onnx_dim(call, x, 1), count, head_dim}, 4);
+    return qf_import_view(qf_onnx_target(call), x,
+                          (qf_dim[]){qf_onnx_dim(call, x, 0), qf_onnx_dim(call, x, 1), count, head_dim}, 4);
 }
 
 qf_value qf_onnx_swap_heads(qf_onnx_call *call, qf_value x) {
-    return qf_onnx_permute(call, x, (int64_t[]){0, 2, 1, 3}, 4);
+    return qf_import_permute(qf_onnx_target(call), x, (int64_t[]){0, 2, 1, 3}, 4);
 }
 
 qf_value qf_onnx_merge_heads(qf_onnx_call *call, qf_value x) {
     qf_value rows = qf_onnx_swap_heads(call, x);
     if (!rows.id) return rows;
     qf_dim width = qf_dim_multiply(call->import->context, qf_onnx_dim(call, rows, 2), qf_onnx_dim(call, rows, 3));
-    return qf_onnx_view(call, rows, (qf_dim[]){qf_onnx_dim(call, rows, 0), qf_onnx_dim(call, rows, 1), width}, 3);
+    return qf_import_view(qf_onnx_target(call), rows,
+                          (qf_dim[]){qf_onnx_dim(call, rows, 0), qf_onnx_dim(call, rows, 1), width}, 3);
 }
 
 qf_value qf_onnx_rotate(qf_onnx_call *call, qf_value x, qf_value cos, qf_value sin, qf_value positions,
@@ -68,35 +70,42 @@ qf_value qf_onnx_rotate(qf_onnx_call *call, qf_value x, qf_value cos, qf_value s
                             qf_onnx_text(call->node->op_type));
         return (qf_value){0};
     }
-    qf_value table = qf_onnx_concat(call, (qf_value[]){cos, sin}, 2, rank - 1);
+    qf_value table = qf_import_concat(qf_onnx_target(call), (qf_value[]){cos, sin}, 2, rank - 1);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_rope, attributes);
     attributes[QF_ATTR(rope, interleaved)].integer = interleaved;
     attributes[QF_ATTR(rope, rotary_dim)].integer = 2 * half;
-    return qf_onnx_emit(call, QF_OP_rope, (qf_value[]){x, table, positions}, 3, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_rope, (qf_value[]){x, table, positions}, 3, attributes);
 }
 
 qf_value qf_onnx_band(qf_onnx_call *call, qf_dim rows, qf_dim columns, qf_dim offset, qf_value offset_per_batch,
                       int64_t left, int64_t right) {
     qf_dim one = qf_onnx_constant(call, 1), zero = qf_onnx_constant(call, 0);
-    qf_value row = qf_onnx_view(call, qf_onnx_iota(call, QF_I64, rows, offset, one), (qf_dim[]){rows, one}, 2);
-    qf_value column = qf_onnx_iota(call, QF_I64, columns, zero, one), result = {0};
+    qf_value row = qf_import_view(qf_onnx_target(call), qf_import_iota(qf_onnx_target(call), QF_I64, rows, offset, one),
+                                  (qf_dim[]){rows, one}, 2);
+    qf_value column = qf_import_iota(qf_onnx_target(call), QF_I64, columns, zero, one), result = {0};
     if (offset_per_batch.id) {
         qf_dim batch[] = {qf_onnx_dim(call, offset_per_batch, 0), one, one, one};
-        row = qf_onnx_binary(call, QF_OP_add, row, qf_onnx_view(call, offset_per_batch, batch, 4));
+        row = qf_import_binary(qf_onnx_target(call), QF_OP_add, row,
+                               qf_import_view(qf_onnx_target(call), offset_per_batch, batch, 4));
     }
     if (right >= 0) {
-        qf_value last = right ? qf_onnx_binary(call, QF_OP_add, row, qf_onnx_number(call, QF_I64, (double)right)) : row;
-        result = qf_onnx_binary(call, QF_OP_less_equal, column, last);
+        qf_value last =
+            right ? qf_import_binary(qf_onnx_target(call), QF_OP_add, row, qf_onnx_number(call, QF_I64, (double)right))
+                  : row;
+        result = qf_import_binary(qf_onnx_target(call), QF_OP_less_equal, column, last);
     }
     if (left >= 0) {
-        qf_value first = left ? qf_onnx_binary(call, QF_OP_sub, row, qf_onnx_number(call, QF_I64, (double)left)) : row;
-        qf_value after = qf_onnx_binary(call, QF_OP_greater_equal, column, first);
-        result = result.id ? qf_onnx_binary(call, QF_OP_and, result, after) : after;
+        qf_value first =
+            left ? qf_import_binary(qf_onnx_target(call), QF_OP_sub, row, qf_onnx_number(call, QF_I64, (double)left))
+                 : row;
+        qf_value after = qf_import_binary(qf_onnx_target(call), QF_OP_greater_equal, column, first);
+        result = result.id ? qf_import_binary(qf_onnx_target(call), QF_OP_and, result, after) : after;
     }
     return result;
 }
 
 qf_value qf_onnx_as_bias(qf_onnx_call *call, qf_value mask, qf_dtype dtype, double otherwise) {
-    return qf_onnx_where(call, mask, qf_onnx_number(call, dtype, 0), qf_onnx_number(call, dtype, otherwise));
+    return qf_import_where(qf_onnx_target(call), mask, qf_onnx_number(call, dtype, 0),
+                           qf_onnx_number(call, dtype, otherwise));
 }

@@ -165,7 +165,7 @@ qf_value qf_onnx_softmax(qf_onnx_call *call, qf_value x, uint32_t axis) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_softmax, attributes);
     attributes[QF_ATTR(softmax, axis)].integer = axis;
-    return qf_onnx_emit(call, QF_OP_softmax, &x, 1, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_softmax, &x, 1, attributes);
 }
 
 qf_value qf_onnx_widen(qf_onnx_call *call, qf_value x) {
@@ -183,7 +183,8 @@ bool qf_onnx_is_stepwise(const qf_onnx_call *call, qf_value x) {
 
 qf_value qf_onnx_scale(qf_onnx_call *call, qf_value x, double factor) {
     if (factor == 1.0) return x;
-    return qf_onnx_binary(call, QF_OP_mul, x, qf_onnx_number(call, qf_onnx_dtype_of(call, x), factor));
+    return qf_import_binary(qf_onnx_target(call), QF_OP_mul, x,
+                            qf_onnx_number(call, qf_onnx_dtype_of(call, x), factor));
 }
 
 qf_dim qf_onnx_constant(const qf_onnx_call *call, int64_t value) {

@@ -53,72 +53,24 @@ typedef struct qf_onnx_axes {
 bool qf_onnx_read_axes(qf_onnx_call *call, uint32_t input, uint32_t rank, qf_onnx_axes *out);
 
 /* --- emitting: as in frontends/emit.h --- */
-static inline qf_import_target qf_onnx_emitter(qf_onnx_call *call) {
+static inline qf_import_target qf_onnx_target(qf_onnx_call *call) {
     return (qf_import_target){.graph = call->import->graph,
                               .location = call->location,
                               .where = call->where,
                               .failed = &call->import->failed};
 }
-static inline qf_node qf_onnx_emit_node(qf_onnx_call *call, qf_op op, const qf_value *operands, uint32_t count,
-                                        const qf_attribute *attributes, uint32_t result_count) {
-    return qf_import_node(qf_onnx_emitter(call), op, operands, count, attributes, result_count);
-}
-static inline qf_value qf_onnx_emit(qf_onnx_call *call, qf_op op, const qf_value *operands, uint32_t count,
-                                    const qf_attribute *attributes) {
-    return qf_import_op(qf_onnx_emitter(call), op, operands, count, attributes);
-}
-static inline qf_value qf_onnx_unary(qf_onnx_call *call, qf_op op, qf_value x) {
-    return qf_onnx_emit(call, op, &x, 1, NULL);
-}
-static inline qf_value qf_onnx_binary(qf_onnx_call *call, qf_op op, qf_value a, qf_value b) {
-    return qf_onnx_emit(call, op, (qf_value[]){a, b}, 2, NULL);
-}
-static inline qf_value qf_onnx_where(qf_onnx_call *call, qf_value condition, qf_value a, qf_value b) {
-    return qf_onnx_emit(call, QF_OP_where, (qf_value[]){condition, a, b}, 3, NULL);
-}
-static inline qf_value qf_onnx_clamp(qf_onnx_call *call, qf_value x, qf_value low, qf_value high) {
-    return qf_onnx_emit(call, QF_OP_clamp, (qf_value[]){x, low, high}, 3, NULL);
-}
 static inline qf_value qf_onnx_cast(qf_onnx_call *call, qf_value x, qf_dtype dtype, bool saturate) {
-    return qf_import_cast(qf_onnx_emitter(call), x, dtype, saturate);
-}
-static inline qf_value qf_onnx_view(qf_onnx_call *call, qf_value x, const qf_dim *dims, uint32_t rank) {
-    return qf_import_view(qf_onnx_emitter(call), x, dims, rank);
-}
-static inline qf_value qf_onnx_permute(qf_onnx_call *call, qf_value x, const int64_t *order, uint32_t rank) {
-    return qf_import_permute(qf_onnx_emitter(call), x, order, rank);
-}
-static inline qf_value qf_onnx_expand(qf_onnx_call *call, qf_value x, const qf_dim *dims, uint32_t rank) {
-    return qf_import_expand(qf_onnx_emitter(call), x, dims, rank);
-}
-static inline qf_value qf_onnx_concat(qf_onnx_call *call, const qf_value *parts, uint32_t count, uint32_t axis) {
-    return qf_import_concat(qf_onnx_emitter(call), parts, count, axis);
+    return qf_import_cast(qf_onnx_target(call), x, dtype, saturate);
 }
 static inline qf_value qf_onnx_slice_axis(qf_onnx_call *call, qf_value x, uint32_t axis, qf_dim start, qf_dim end) {
-    return qf_import_slice_axis(qf_onnx_emitter(call), x, axis, start, end, 1);
-}
-static inline qf_value qf_onnx_reduce(qf_onnx_call *call, qf_op op, qf_value x, const int64_t *axes, uint32_t count,
-                                      bool keep) {
-    return qf_import_reduce(qf_onnx_emitter(call), op, x, axes, count, keep);
-}
-static inline qf_value qf_onnx_contract(qf_onnx_call *call, const char *equation, qf_value a, qf_value b) {
-    return qf_import_contract(qf_onnx_emitter(call), equation, a, b);
-}
-static inline qf_value qf_onnx_matmul(qf_onnx_call *call, qf_value a, qf_value b, bool swap_a, bool swap_b) {
-    return qf_import_matmul(qf_onnx_emitter(call), a, b, swap_a, swap_b);
-}
-static inline qf_value qf_onnx_iota(qf_onnx_call *call, qf_dtype dtype, qf_dim count, qf_dim start, qf_dim step) {
-    return qf_import_iota(qf_onnx_emitter(call), dtype, count, start, step);
+    return qf_import_slice_axis(qf_onnx_target(call), x, axis, start, end, 1);
 }
 static inline qf_value qf_onnx_number(qf_onnx_call *call, qf_dtype dtype, double number) {
-    return qf_import_number(qf_onnx_emitter(call), dtype, number, true);
+    return qf_import_number(qf_onnx_target(call), dtype, number, true);
 }
 static inline qf_value qf_onnx_filled(qf_onnx_call *call, qf_dtype dtype, double number, const qf_dim *dims,
                                       uint32_t rank) {
-    return qf_import_full(qf_onnx_emitter(call), qf_onnx_number(call, dtype, number), dims, rank);
-}
-static inline qf_value qf_onnx_symbolic(qf_onnx_call *call, const qf_dim *dims, uint32_t count, bool scalar) {
-    return qf_import_symbolic(qf_onnx_emitter(call), dims, count, scalar);
+    return qf_import_full(qf_onnx_target(call), qf_onnx_number(call, dtype, number), dims, rank);
 }
 
 /* --- emitting: build.c --- */

@@ -10,16 +10,18 @@ static qf_value constant_like(qf_onnx_call *call, qf_value like, double number) 
 }
 
 static qf_value times(qf_onnx_call *call, qf_value a, qf_value b) {
-    return qf_onnx_binary(call, QF_OP_mul, a, b);
+    return qf_import_binary(qf_onnx_target(call), QF_OP_mul, a, b);
 }
 
 static qf_value plus(qf_onnx_call *call, qf_value x, double number) {
-    return qf_onnx_binary(call, QF_OP_add, x, constant_like(call, x, number));
+    return qf_import_binary(qf_onnx_target(call), QF_OP_add, x, constant_like(call, x, number));
 }
 
 /* negative(x) where x < 0, else x. */
 static qf_value below_zero(qf_onnx_call *call, qf_value x, qf_value negative, qf_value otherwise) {
-    return qf_onnx_where(call, qf_onnx_binary(call, QF_OP_less, x, constant_like(call, x, 0)), negative, otherwise);
+    return qf_import_where(qf_onnx_target(call),
+                           qf_import_binary(qf_onnx_target(call), QF_OP_less, x, constant_like(call, x, 0)), negative,
+                           otherwise);
 }
 
 static qf_onnx_outcome narrow(qf_onnx_call *call, qf_value y) {
@@ -33,20 +35,22 @@ static qf_value wide_input(qf_onnx_call *call) {
 /* Step by step: 1 / (1 + e^-x) where x > 0, e^x / (1 + e^x) elsewhere, so that neither overflows. */
 qf_onnx_outcome qf_onnx_map_sigmoid(qf_onnx_call *call) {
     qf_value x = qf_onnx_in(call, 0);
-    if (!qf_onnx_is_stepwise(call, x)) return qf_onnx_done(call, qf_onnx_unary(call, QF_OP_sigmoid, x));
-    qf_value decay = qf_onnx_unary(call, QF_OP_exp, qf_onnx_unary(call, QF_OP_neg, x));
-    qf_value growth = qf_onnx_unary(call, QF_OP_exp, x);
-    qf_value right = qf_onnx_binary(call, QF_OP_div, constant_like(call, x, 1), plus(call, decay, 1));
-    qf_value left = qf_onnx_binary(call, QF_OP_div, growth, plus(call, growth, 1));
-    qf_value positive = qf_onnx_binary(call, QF_OP_greater, x, constant_like(call, x, 0));
-    return qf_onnx_done(call, qf_onnx_where(call, positive, right, left));
+    if (!qf_onnx_is_stepwise(call, x))
+        return qf_onnx_done(call, qf_import_unary(qf_onnx_target(call), QF_OP_sigmoid, x));
+    qf_value decay =
+        qf_import_unary(qf_onnx_target(call), QF_OP_exp, qf_import_unary(qf_onnx_target(call), QF_OP_neg, x));
+    qf_value growth = qf_import_unary(qf_onnx_target(call), QF_OP_exp, x);
+    qf_value right = qf_import_binary(qf_onnx_target(call), QF_OP_div, constant_like(call, x, 1), plus(call, decay, 1));
+    qf_value left = qf_import_binary(qf_onnx_target(call), QF_OP_div, growth, plus(call, growth, 1));
+    qf_value positive = qf_import_binary(qf_onnx_target(call), QF_OP_greater, x, constant_like(call, x, 0));
+    return qf_onnx_done(call, qf_import_where(qf_onnx_target(call), positive, right, left));
 }
 
 static qf_value emit_gelu(qf_onnx_call *call, qf_value x, int64_t approximate) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_gelu, attributes);
     attributes[QF_ATTR(gelu, approximate)].integer = approximate;
-    return qf_onnx_emit(call, QF_OP_gelu, &x, 1, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_gelu, &x, 1, attributes);
 }
 
 qf_onnx_outcome qf_onnx_map_gelu(qf_onnx_call *call) {
@@ -59,7 +63,7 @@ qf_onnx_outcome qf_onnx_map_gelu(qf_onnx_call *call) {
 
 qf_onnx_outcome qf_onnx_map_bias_gelu(qf_onnx_call *call) {
     qf_value x = qf_onnx_in(call, 0), bias = qf_onnx_in(call, 1);
-    if (bias.id) x = qf_onnx_binary(call, QF_OP_add, x, bias);
+    if (bias.id) x = qf_import_binary(qf_onnx_target(call), QF_OP_add, x, bias);
     return qf_onnx_done(call, emit_gelu(call, x, call->row->argument));
 }
 
@@ -67,12 +71,13 @@ qf_onnx_outcome qf_onnx_map_quick_gelu(qf_onnx_call *call) {
     double alpha = qf_onnx_float(call, "alpha", 1.702);
     if ((float)alpha == 1.702f) return qf_onnx_done(call, emit_gelu(call, qf_onnx_in(call, 0), QF_VALUE_quick));
     qf_value x = wide_input(call);
-    return narrow(call, times(call, x, qf_onnx_unary(call, QF_OP_sigmoid, qf_onnx_scale(call, x, alpha))));
+    return narrow(call,
+                  times(call, x, qf_import_unary(qf_onnx_target(call), QF_OP_sigmoid, qf_onnx_scale(call, x, alpha))));
 }
 
 /* [a | b] = x + bias along the last axis; a * gelu(b). */
 qf_onnx_outcome qf_onnx_map_bias_split_gelu(qf_onnx_call *call) {
-    qf_value x = qf_onnx_binary(call, QF_OP_add, qf_onnx_in(call, 0), qf_onnx_in(call, 1));
+    qf_value x = qf_import_binary(qf_onnx_target(call), QF_OP_add, qf_onnx_in(call, 0), qf_onnx_in(call, 1));
     uint32_t rank = qf_onnx_rank(call, x);
     int64_t width;
     if (call->import->failed) return QF_ONNX_FAILED;
@@ -87,9 +92,12 @@ qf_onnx_outcome qf_onnx_map_bias_split_gelu(qf_onnx_call *call) {
 
 /* max(x, 0) + log(1 + e^-|x|): exact for large |x| as well. */
 static qf_value soft_plus(qf_onnx_call *call, qf_value x) {
-    qf_value decay = qf_onnx_unary(call, QF_OP_exp, qf_onnx_unary(call, QF_OP_neg, qf_onnx_unary(call, QF_OP_abs, x)));
-    qf_value tail = qf_onnx_unary(call, QF_OP_log, plus(call, decay, 1));
-    return qf_onnx_binary(call, QF_OP_add, qf_onnx_unary(call, QF_OP_relu, x), tail);
+    qf_value decay = qf_import_unary(
+        qf_onnx_target(call), QF_OP_exp,
+        qf_import_unary(qf_onnx_target(call), QF_OP_neg, qf_import_unary(qf_onnx_target(call), QF_OP_abs, x)));
+    qf_value tail = qf_import_unary(qf_onnx_target(call), QF_OP_log, plus(call, decay, 1));
+    return qf_import_binary(qf_onnx_target(call), QF_OP_add, qf_import_unary(qf_onnx_target(call), QF_OP_relu, x),
+                            tail);
 }
 
 qf_onnx_outcome qf_onnx_map_softplus(qf_onnx_call *call) {
@@ -98,17 +106,18 @@ qf_onnx_outcome qf_onnx_map_softplus(qf_onnx_call *call) {
 
 qf_onnx_outcome qf_onnx_map_mish(qf_onnx_call *call) {
     qf_value x = wide_input(call);
-    return narrow(call, times(call, x, qf_onnx_unary(call, QF_OP_tanh, soft_plus(call, x))));
+    return narrow(call, times(call, x, qf_import_unary(qf_onnx_target(call), QF_OP_tanh, soft_plus(call, x))));
 }
 
 qf_onnx_outcome qf_onnx_map_softsign(qf_onnx_call *call) {
     qf_value x = wide_input(call);
-    return narrow(call, qf_onnx_binary(call, QF_OP_div, x, plus(call, qf_onnx_unary(call, QF_OP_abs, x), 1)));
+    return narrow(call, qf_import_binary(qf_onnx_target(call), QF_OP_div, x,
+                                         plus(call, qf_import_unary(qf_onnx_target(call), QF_OP_abs, x), 1)));
 }
 
 static qf_value hard_sigmoid(qf_onnx_call *call, qf_value x, double alpha, double beta) {
     qf_value line = plus(call, qf_onnx_scale(call, x, alpha), beta);
-    return qf_onnx_clamp(call, line, constant_like(call, x, 0), constant_like(call, x, 1));
+    return qf_import_clamp(qf_onnx_target(call), line, constant_like(call, x, 0), constant_like(call, x, 1));
 }
 
 qf_onnx_outcome qf_onnx_map_hard_sigmoid(qf_onnx_call *call) {
@@ -130,7 +139,7 @@ qf_onnx_outcome qf_onnx_map_leaky_relu(qf_onnx_call *call) {
 
 /* e^x - 1 */
 static qf_value exp_minus_one(qf_onnx_call *call, qf_value x) {
-    return plus(call, qf_onnx_unary(call, QF_OP_exp, x), -1);
+    return plus(call, qf_import_unary(qf_onnx_target(call), QF_OP_exp, x), -1);
 }
 
 qf_onnx_outcome qf_onnx_map_elu(qf_onnx_call *call) {
@@ -157,19 +166,22 @@ qf_onnx_outcome qf_onnx_map_celu(qf_onnx_call *call) {
 
 qf_onnx_outcome qf_onnx_map_swish(qf_onnx_call *call) {
     double alpha = qf_onnx_float(call, "alpha", 1);
-    if (alpha == 1) return qf_onnx_done(call, qf_onnx_unary(call, QF_OP_silu, qf_onnx_in(call, 0)));
+    if (alpha == 1) return qf_onnx_done(call, qf_import_unary(qf_onnx_target(call), QF_OP_silu, qf_onnx_in(call, 0)));
     qf_value x = wide_input(call);
-    return narrow(call, times(call, x, qf_onnx_unary(call, QF_OP_sigmoid, qf_onnx_scale(call, x, alpha))));
+    return narrow(call,
+                  times(call, x, qf_import_unary(qf_onnx_target(call), QF_OP_sigmoid, qf_onnx_scale(call, x, alpha))));
 }
 
 qf_onnx_outcome qf_onnx_map_thresholded_relu(qf_onnx_call *call) {
     qf_value x = qf_onnx_in(call, 0);
-    qf_value above = qf_onnx_binary(call, QF_OP_greater, x, constant_like(call, x, qf_onnx_float(call, "alpha", 1)));
-    return qf_onnx_done(call, qf_onnx_where(call, above, x, constant_like(call, x, 0)));
+    qf_value above = qf_import_binary(qf_onnx_target(call), QF_OP_greater, x,
+                                      constant_like(call, x, qf_onnx_float(call, "alpha", 1)));
+    return qf_onnx_done(call, qf_import_where(qf_onnx_target(call), above, x, constant_like(call, x, 0)));
 }
 
 qf_onnx_outcome qf_onnx_map_tangent(qf_onnx_call *call) {
     qf_value x = wide_input(call);
-    return narrow(
-        call, qf_onnx_binary(call, QF_OP_div, qf_onnx_unary(call, QF_OP_sin, x), qf_onnx_unary(call, QF_OP_cos, x)));
+    return narrow(call,
+                  qf_import_binary(qf_onnx_target(call), QF_OP_div, qf_import_unary(qf_onnx_target(call), QF_OP_sin, x),
+                                   qf_import_unary(qf_onnx_target(call), QF_OP_cos, x)));
 }

@@ -38,7 +38,7 @@ static qf_value pad_mask(qf_onnx_call *call, qf_value mask, qf_dim columns) {
     attributes[QF_ATTR(pad, after)] = (qf_attribute){.dims = after, .count = rank};
     qf_dtype dtype = qf_onnx_dtype_of(call, mask);
     qf_value fill = qf_onnx_number(call, dtype, dtype == QF_I1 ? 0 : -INFINITY);
-    return qf_onnx_emit(call, QF_OP_pad, (qf_value[]){mask, fill}, 2, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_pad, (qf_value[]){mask, fill}, 2, attributes);
 }
 
 static const char *read_heads(qf_onnx_call *call, source *out) {
@@ -72,8 +72,8 @@ static const char *read_cache(qf_onnx_call *call, source *out) {
         if (qf_onnx_rank(call, past_key) != 4 || qf_onnx_rank(call, past_value) != 4)
             return "the shape of its cache is unknown";
         out->past = qf_onnx_dim(call, past_key, 2);
-        out->k = qf_onnx_concat(call, (qf_value[]){past_key, out->k}, 2, 2);
-        out->v = qf_onnx_concat(call, (qf_value[]){past_value, out->v}, 2, 2);
+        out->k = qf_import_concat(qf_onnx_target(call), (qf_value[]){past_key, out->k}, 2, 2);
+        out->v = qf_import_concat(qf_onnx_target(call), (qf_value[]){past_value, out->v}, 2, 2);
         out->offset_fits = qf_dim_equal(added, out->rows);
     }
     out->columns = out->k.id ? qf_onnx_dim(call, out->k, 2) : (qf_dim){0};
@@ -127,7 +127,8 @@ static qf_value position_mask(qf_onnx_call *call, const source *in) {
     qf_value per_batch = {0};
     qf_dim offset = in->first_revision ? qf_onnx_constant(call, 0) : in->past;
     if (in->lengths.id && !in->first_revision)
-        per_batch = qf_onnx_binary(call, QF_OP_sub, in->lengths, qf_onnx_symbolic(call, &in->rows, 1, true));
+        per_batch = qf_import_binary(qf_onnx_target(call), QF_OP_sub, in->lengths,
+                                     qf_import_symbolic(qf_onnx_target(call), &in->rows, 1, true));
     return qf_onnx_band(call, in->rows, in->columns, offset, per_batch, in->window_left, right);
 }
 
@@ -137,13 +138,14 @@ static qf_value whole_bias(qf_onnx_call *call, const source *in) {
     qf_value bias = in->bias, parts[3] = {in->mask, position_mask(call, in), {0}};
     if (in->lengths.id) {
         qf_dim one = qf_onnx_constant(call, 1), shape[] = {qf_onnx_dim(call, in->lengths, 0), one, one, one};
-        qf_value index = qf_onnx_iota(call, QF_I64, in->columns, qf_onnx_constant(call, 0), one);
-        parts[2] = qf_onnx_binary(call, QF_OP_less, index, qf_onnx_view(call, in->lengths, shape, 4));
+        qf_value index = qf_import_iota(qf_onnx_target(call), QF_I64, in->columns, qf_onnx_constant(call, 0), one);
+        parts[2] = qf_import_binary(qf_onnx_target(call), QF_OP_less, index,
+                                    qf_import_view(qf_onnx_target(call), in->lengths, shape, 4));
     }
     for (uint32_t i = 0; i < 3; i++) {
         if (!parts[i].id) continue;
         qf_value part = qf_onnx_as_bias(call, parts[i], dtype, -INFINITY);
-        bias = bias.id ? qf_onnx_binary(call, QF_OP_add, bias, part) : part;
+        bias = bias.id ? qf_import_binary(qf_onnx_target(call), QF_OP_add, bias, part) : part;
     }
     return bias;
 }
@@ -151,8 +153,9 @@ static qf_value whole_bias(qf_onnx_call *call, const source *in) {
 static qf_value cap(qf_onnx_call *call, qf_value scores, double softcap) {
     if (softcap == 0) return scores;
     qf_value limit = qf_onnx_number(call, qf_onnx_dtype_of(call, scores), softcap);
-    qf_value squeezed = qf_onnx_unary(call, QF_OP_tanh, qf_onnx_binary(call, QF_OP_div, scores, limit));
-    return qf_onnx_binary(call, QF_OP_mul, squeezed, limit);
+    qf_value squeezed = qf_import_unary(qf_onnx_target(call), QF_OP_tanh,
+                                        qf_import_binary(qf_onnx_target(call), QF_OP_div, scores, limit));
+    return qf_import_binary(qf_onnx_target(call), QF_OP_mul, squeezed, limit);
 }
 
 /* Contraction labels where query head h reads KV head h / R (newest) or h mod G (first revision): [g, r] or [r, g]. */
@@ -176,13 +179,13 @@ static bool read_grouping(qf_onnx_call *call, const source *in, grouping *out) {
 static qf_value group_heads(qf_onnx_call *call, const grouping *heads, qf_value x) {
     qf_dim dims[] = {heads->batch, heads->tiled ? heads->repeat : heads->groups,
                      heads->tiled ? heads->groups : heads->repeat, qf_onnx_dim(call, x, 2), qf_onnx_dim(call, x, 3)};
-    return qf_onnx_view(call, x, dims, 5);
+    return qf_import_view(qf_onnx_target(call), x, dims, 5);
 }
 
 static qf_value ungroup_heads(qf_onnx_call *call, const grouping *heads, qf_value x) {
     if (!x.id) return x;
-    return qf_onnx_view(call, x,
-                        (qf_dim[]){heads->batch, heads->heads, qf_onnx_dim(call, x, 3), qf_onnx_dim(call, x, 4)}, 4);
+    return qf_import_view(qf_onnx_target(call), x,
+                          (qf_dim[]){heads->batch, heads->heads, qf_onnx_dim(call, x, 3), qf_onnx_dim(call, x, 4)}, 4);
 }
 
 /* Scores, mask, softmax and values as single ops: for readings that the attention op does not have, and where the
@@ -193,27 +196,30 @@ static qf_value decomposed(qf_onnx_call *call, const source *in, qf_value *out_s
     const char *first = heads.tiled ? "brgtd,bgsd->brgts" : "bgrtd,bgsd->bgrts";
     const char *second = heads.tiled ? "brgts,bgsd->brgtd" : "bgrts,bgsd->bgrtd";
     qf_value bias = whole_bias(call, in), stages[4];
-    qf_value scores =
-        ungroup_heads(call, &heads, qf_onnx_contract(call, first, group_heads(call, &heads, in->q), in->k));
+    qf_value scores = ungroup_heads(
+        call, &heads, qf_import_contract(qf_onnx_target(call), first, group_heads(call, &heads, in->q), in->k));
     stages[0] = qf_onnx_scale(call, scores, in->scale);
     if (in->first_revision) {
-        stages[1] = bias.id ? qf_onnx_binary(call, QF_OP_add, stages[0], bias) : stages[0];
+        stages[1] = bias.id ? qf_import_binary(qf_onnx_target(call), QF_OP_add, stages[0], bias) : stages[0];
         stages[2] = cap(call, stages[1], in->softcap);
     } else {
         stages[1] = cap(call, stages[0], in->softcap);
-        stages[2] = bias.id ? qf_onnx_binary(call, QF_OP_add, stages[1], bias) : stages[1];
+        stages[2] = bias.id ? qf_import_binary(qf_onnx_target(call), QF_OP_add, stages[1], bias) : stages[1];
     }
     stages[3] = qf_onnx_softmax(call, stages[2], 3);
     if (bias.id && !in->first_revision) { /* a row without any key gives zeros */
         qf_dtype dtype = qf_onnx_dtype_of(call, bias);
         int64_t last[] = {(int64_t)qf_onnx_rank(call, bias) - 1};
-        qf_value top = qf_onnx_reduce(call, QF_OP_reduce_max, bias, last, 1, true);
-        qf_value empty = qf_onnx_binary(call, QF_OP_equal, top, qf_onnx_number(call, dtype, -INFINITY));
-        stages[3] = qf_onnx_where(call, empty, qf_onnx_number(call, qf_onnx_dtype_of(call, in->q), 0), stages[3]);
+        qf_value top = qf_import_reduce(qf_onnx_target(call), QF_OP_reduce_max, bias, last, 1, true);
+        qf_value empty =
+            qf_import_binary(qf_onnx_target(call), QF_OP_equal, top, qf_onnx_number(call, dtype, -INFINITY));
+        stages[3] = qf_import_where(qf_onnx_target(call), empty, qf_onnx_number(call, qf_onnx_dtype_of(call, in->q), 0),
+                                    stages[3]);
     }
     *out_scores = stages[in->mode];
     if (call->import->failed) return (qf_value){0};
-    return ungroup_heads(call, &heads, qf_onnx_contract(call, second, group_heads(call, &heads, stages[3]), in->v));
+    return ungroup_heads(call, &heads,
+                         qf_import_contract(qf_onnx_target(call), second, group_heads(call, &heads, stages[3]), in->v));
 }
 
 /* Heads from [r, g] order to [g, r] or back, for the first revision's order. */
@@ -221,9 +227,9 @@ static qf_value reorder_heads(qf_onnx_call *call, qf_value x, qf_dim outer, qf_d
     if (!x.id) return x;
     qf_dim b = qf_onnx_dim(call, x, 0), h = qf_onnx_dim(call, x, 1), t = qf_onnx_dim(call, x, 2),
            d = qf_onnx_dim(call, x, 3);
-    x = qf_onnx_view(call, x, (qf_dim[]){b, outer, inner, t, d}, 5);
-    x = qf_onnx_permute(call, x, (int64_t[]){0, 2, 1, 3, 4}, 5);
-    return qf_onnx_view(call, x, (qf_dim[]){b, h, t, d}, 4);
+    x = qf_import_view(qf_onnx_target(call), x, (qf_dim[]){b, outer, inner, t, d}, 5);
+    x = qf_import_permute(qf_onnx_target(call), x, (int64_t[]){0, 2, 1, 3, 4}, 5);
+    return qf_import_view(qf_onnx_target(call), x, (qf_dim[]){b, h, t, d}, 4);
 }
 
 static qf_value fused(qf_onnx_call *call, const source *in) {
@@ -247,7 +253,8 @@ static qf_value fused(qf_onnx_call *call, const source *in) {
     if (in->lengths.id) attention.kv_lens = qf_onnx_cast(call, in->lengths, QF_I32, true);
     if (!attention.top_left && !in->offset_fits) { /* positions that `align` cannot express become a mask */
         qf_value band = position_mask(call, in);
-        if (band.id && attention.mask.id) band = qf_onnx_binary(call, QF_OP_and, band, attention.mask);
+        if (band.id && attention.mask.id)
+            band = qf_import_binary(qf_onnx_target(call), QF_OP_and, band, attention.mask);
         if (band.id) attention.mask = band;
         attention.causal = false;
         attention.window_left = attention.window_right = -1;
@@ -303,7 +310,7 @@ static qf_onnx_outcome rotate(qf_onnx_call *call, qf_value cos, qf_value sin, qf
     qf_value turned = qf_onnx_rotate(call, rows, cos, sin, positions, interleaved);
     if (!turned.id) return QF_ONNX_FAILED;
     if (rank == 4) return qf_onnx_done(call, head_first ? qf_onnx_swap_heads(call, turned) : turned);
-    return qf_onnx_done(call, qf_onnx_view(call, turned, qf_value_dims(qf_onnx_graph(call), x), 3));
+    return qf_onnx_done(call, qf_import_view(qf_onnx_target(call), turned, qf_value_dims(qf_onnx_graph(call), x), 3));
 }
 
 qf_onnx_outcome qf_onnx_map_rotary_embedding(qf_onnx_call *call) {
@@ -325,8 +332,9 @@ qf_onnx_outcome qf_onnx_map_ms_rotary_embedding(qf_onnx_call *call) {
     if (qf_onnx_rank(call, positions) < 2) {
         qf_dim zero = qf_onnx_constant(call, 0), one = qf_onnx_constant(call, 1);
         qf_dim batch = qf_onnx_dim(call, x, 0), rows = qf_onnx_dim(call, x, rank == 3 ? 1 : 2);
-        qf_value index = qf_onnx_binary(call, QF_OP_add, qf_onnx_iota(call, QF_I64, rows, zero, one), positions);
-        positions = qf_onnx_expand(call, index, (qf_dim[]){batch, rows}, 2);
+        qf_value index = qf_import_binary(qf_onnx_target(call), QF_OP_add,
+                                          qf_import_iota(qf_onnx_target(call), QF_I64, rows, zero, one), positions);
+        positions = qf_import_expand(qf_onnx_target(call), index, (qf_dim[]){batch, rows}, 2);
     }
     return rotate(call, qf_onnx_in(call, 2), qf_onnx_in(call, 3), positions, true);
 }

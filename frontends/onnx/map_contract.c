@@ -19,7 +19,7 @@ qf_onnx_outcome qf_onnx_map_matmul(qf_onnx_call *call) {
     if (reason) return qf_onnx_decline(call, reason);
     qf_value sides[] = {a, b};
     bool mixed = qf_onnx_harmonise(call, sides, 2);
-    return qf_onnx_done_mixed(call, qf_onnx_matmul(call, sides[0], sides[1], false, false), mixed);
+    return qf_onnx_done_mixed(call, qf_import_matmul(qf_onnx_target(call), sides[0], sides[1], false, false), mixed);
 }
 
 qf_onnx_outcome qf_onnx_map_fused_matmul(qf_onnx_call *call) {
@@ -30,7 +30,7 @@ qf_onnx_outcome qf_onnx_map_fused_matmul(qf_onnx_call *call) {
         return qf_onnx_decline(call, "it rotates batch axes");
     bool swap_a = qf_onnx_int(call, "transA", 0) && qf_onnx_rank(call, a) > 1;
     bool swap_b = qf_onnx_int(call, "transB", 0) && qf_onnx_rank(call, b) > 1;
-    qf_value product = qf_onnx_matmul(call, a, b, swap_a, swap_b);
+    qf_value product = qf_import_matmul(qf_onnx_target(call), a, b, swap_a, swap_b);
     return qf_onnx_done(call, qf_onnx_scale(call, product, qf_onnx_float(call, "alpha", 1)));
 }
 
@@ -40,11 +40,13 @@ qf_onnx_outcome qf_onnx_map_gemm(qf_onnx_call *call) {
         return qf_onnx_decline(call, "its operands are no matrices");
     qf_value all[] = {a, b, c};
     bool mixed = qf_onnx_harmonise(call, all, 3), swap_a = qf_onnx_int(call, "transA", 0) != 0;
-    qf_value product = qf_onnx_matmul(call, all[0], all[1], swap_a, qf_onnx_int(call, "transB", 0) != 0);
+    qf_value product =
+        qf_import_matmul(qf_onnx_target(call), all[0], all[1], swap_a, qf_onnx_int(call, "transB", 0) != 0);
     c = all[2];
     product = qf_onnx_scale(call, product, qf_onnx_float(call, "alpha", 1));
     if (c.id)
-        product = qf_onnx_binary(call, QF_OP_add, product, qf_onnx_scale(call, c, qf_onnx_float(call, "beta", 1)));
+        product = qf_import_binary(qf_onnx_target(call), QF_OP_add, product,
+                                   qf_onnx_scale(call, c, qf_onnx_float(call, "beta", 1)));
     return qf_onnx_done_mixed(call, product, mixed);
 }
 
@@ -114,11 +116,11 @@ static qf_value single_term(qf_onnx_call *call, const term *operand, const char 
             summed[summed_count++] = i;
     }
     qf_value x = operand->value;
-    if (summed_count) x = qf_onnx_reduce(call, QF_OP_reduce_sum, x, summed, summed_count, false);
+    if (summed_count) x = qf_import_reduce(qf_onnx_target(call), QF_OP_reduce_sum, x, summed, summed_count, false);
     for (uint32_t i = 0; i < rank; i++) order[i] = strchr(kept, result[i]) - kept;
     bool moved = false;
     for (uint32_t i = 0; i < rank; i++) moved |= order[i] != (int64_t)i;
-    return moved ? qf_onnx_permute(call, x, order, rank) : x;
+    return moved ? qf_import_permute(qf_onnx_target(call), x, order, rank) : x;
 }
 
 /* The labels of a product of the first two operands: all that the result or a later operand still needs. */
@@ -186,7 +188,7 @@ qf_onnx_outcome qf_onnx_map_einsum(qf_onnx_call *call) {
             needed_labels(terms, count, i + 1, result, product.labels, terms[i].labels, labels);
         if (strlen(labels) > QF_MAX_RANK) return qf_onnx_decline(call, odd);
         (void)snprintf(text, sizeof text, "%s,%s->%s", product.labels, terms[i].labels, labels);
-        product.value = qf_onnx_contract(call, text, product.value, terms[i].value);
+        product.value = qf_import_contract(qf_onnx_target(call), text, product.value, terms[i].value);
         memcpy(product.labels, labels, sizeof labels);
     }
     return qf_onnx_done(call, product.value);
@@ -248,6 +250,6 @@ qf_onnx_outcome qf_onnx_map_convolution(qf_onnx_call *call) {
     attributes[QF_ATTR(conv, pads_before)] = (qf_attribute){.ints = pads, .count = spatial};
     attributes[QF_ATTR(conv, pads_after)] = (qf_attribute){.ints = pads + spatial, .count = spatial};
     attributes[QF_ATTR(conv, groups)].integer = qf_onnx_int(call, "group", 1);
-    return qf_onnx_done(call,
-                        qf_onnx_emit(call, QF_OP_conv, (qf_value[]){x, weight, qf_onnx_in(call, 2)}, 3, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_conv,
+                                           (qf_value[]){x, weight, qf_onnx_in(call, 2)}, 3, attributes));
 }

@@ -26,7 +26,7 @@ qf_onnx_outcome qf_onnx_map_transpose(qf_onnx_call *call) {
         seen[axis] = true;
         order[i] = axis;
     }
-    return qf_onnx_done(call, qf_onnx_permute(call, x, order, rank));
+    return qf_onnx_done(call, qf_import_permute(qf_onnx_target(call), x, order, rank));
 }
 
 qf_onnx_outcome qf_onnx_map_concat(qf_onnx_call *call) {
@@ -41,7 +41,7 @@ qf_onnx_outcome qf_onnx_map_concat(qf_onnx_call *call) {
     qf_value *parts = qf_arena_copy(&call->import->scratch, call->inputs, call->input_count * sizeof *call->inputs);
     if (!parts) return QF_ONNX_FAILED;
     bool mixed = qf_onnx_harmonise(call, parts, call->input_count);
-    return qf_onnx_done_mixed(call, qf_onnx_concat(call, parts, call->input_count, axis), mixed);
+    return qf_onnx_done_mixed(call, qf_import_concat(qf_onnx_target(call), parts, call->input_count, axis), mixed);
 }
 
 /* Sizes from the input, or num_outputs equal parts with a smaller last one, or as many equal parts as there are
@@ -87,7 +87,7 @@ qf_onnx_outcome qf_onnx_map_split(qf_onnx_call *call) {
     qf_attributes_default(qf_onnx_graph(call), QF_OP_split, attributes);
     attributes[QF_ATTR(split, axis)].integer = axis;
     attributes[QF_ATTR(split, sizes)] = (qf_attribute){.dims = sizes, .count = call->output_count};
-    qf_node node = qf_onnx_emit_node(call, QF_OP_split, &x, 1, attributes, call->output_count);
+    qf_node node = qf_import_node(qf_onnx_target(call), QF_OP_split, &x, 1, attributes, call->output_count);
     if (!node.id) return QF_ONNX_FAILED;
     for (uint32_t i = 0; i < call->output_count; i++) call->outputs[i] = qf_node_result(qf_onnx_graph(call), node, i);
     return QF_ONNX_MAPPED;
@@ -205,7 +205,7 @@ qf_onnx_outcome qf_onnx_map_slice(qf_onnx_call *call) {
     attributes[QF_ATTR(slice, starts)] = (qf_attribute){.dims = starts, .count = rank};
     attributes[QF_ATTR(slice, ends)] = (qf_attribute){.dims = ends, .count = rank};
     attributes[QF_ATTR(slice, steps)] = (qf_attribute){.ints = steps, .count = rank};
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_slice, &x, 1, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_slice, &x, 1, attributes));
 }
 
 /* --- repeat and pad --- */
@@ -230,8 +230,9 @@ qf_onnx_outcome qf_onnx_map_tile(qf_onnx_call *call) {
         merged[i] = qf_dim_multiply(context, size, repeats[i]);
     }
     if (split_rank > QF_MAX_RANK) return qf_onnx_decline(call, "it repeats too many axes at once");
-    qf_value repeated = qf_onnx_expand(call, qf_onnx_view(call, x, apart, split_rank), wide, split_rank);
-    return qf_onnx_done(call, qf_onnx_view(call, repeated, merged, rank));
+    qf_value repeated = qf_import_expand(qf_onnx_target(call),
+                                         qf_import_view(qf_onnx_target(call), x, apart, split_rank), wide, split_rank);
+    return qf_onnx_done(call, qf_import_view(qf_onnx_target(call), repeated, merged, rank));
 }
 
 qf_onnx_outcome qf_onnx_map_pad(qf_onnx_call *call) {
@@ -259,12 +260,12 @@ qf_onnx_outcome qf_onnx_map_pad(qf_onnx_call *call) {
         after[axis] = pads[padded + i];
     }
     if (!value.id) value = qf_onnx_number(call, qf_onnx_dtype_of(call, x), 0);
-    if (qf_onnx_rank(call, value) == 1) value = qf_onnx_view(call, value, NULL, 0);
+    if (qf_onnx_rank(call, value) == 1) value = qf_import_view(qf_onnx_target(call), value, NULL, 0);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_pad, attributes);
     attributes[QF_ATTR(pad, before)] = (qf_attribute){.dims = before, .count = rank};
     attributes[QF_ATTR(pad, after)] = (qf_attribute){.dims = after, .count = rank};
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_pad, (qf_value[]){x, value}, 2, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_pad, (qf_value[]){x, value}, 2, attributes));
 }
 
 /* --- gather and scatter: the axis attribute is each op's first column --- */
@@ -276,7 +277,7 @@ static qf_onnx_outcome along_axis(qf_onnx_call *call, qf_op op, uint32_t operand
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), op, attributes);
     attributes[0].integer = axis;
-    return qf_onnx_done(call, qf_onnx_emit(call, op, call->inputs, operand_count, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), op, call->inputs, operand_count, attributes));
 }
 
 qf_onnx_outcome qf_onnx_map_gather(qf_onnx_call *call) {
@@ -291,7 +292,7 @@ qf_onnx_outcome qf_onnx_map_gather_nd(qf_onnx_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_gather_nd, attributes);
     attributes[QF_ATTR(gather_nd, batch_dims)].integer = qf_onnx_int(call, "batch_dims", 0);
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_gather_nd, call->inputs, 2, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_gather_nd, call->inputs, 2, attributes));
 }
 
 static bool reduces(qf_onnx_call *call) {
@@ -300,7 +301,7 @@ static bool reduces(qf_onnx_call *call) {
 
 qf_onnx_outcome qf_onnx_map_scatter_nd(qf_onnx_call *call) {
     if (reduces(call)) return qf_onnx_decline(call, "it combines updates with what is there");
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_scatter_nd, call->inputs, 3, NULL));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_scatter_nd, call->inputs, 3, NULL));
 }
 
 qf_onnx_outcome qf_onnx_map_scatter_elements(qf_onnx_call *call) {
@@ -321,23 +322,25 @@ qf_onnx_outcome qf_onnx_map_tensor_scatter(qf_onnx_call *call) {
     for (uint32_t i = 0; i < rank; i++) ones[i] = steps[i] = qf_onnx_constant(call, 1);
     qf_dim rows = qf_onnx_dim(call, update, (int32_t)axis);
     steps[axis] = rows;
-    qf_value index = qf_onnx_iota(call, QF_I64, rows, qf_onnx_constant(call, 0), qf_onnx_constant(call, 1));
-    index = qf_onnx_view(call, index, steps, rank);
+    qf_value index =
+        qf_import_iota(qf_onnx_target(call), QF_I64, rows, qf_onnx_constant(call, 0), qf_onnx_constant(call, 1));
+    index = qf_import_view(qf_onnx_target(call), index, steps, rank);
     if (begins.id) {
         ones[0] = qf_onnx_dim(call, begins, 0);
-        qf_value begin = qf_onnx_view(call, qf_onnx_cast(call, begins, QF_I64, true), ones, rank);
-        index = qf_onnx_binary(call, QF_OP_add, index, begin);
+        qf_value begin = qf_import_view(qf_onnx_target(call), qf_onnx_cast(call, begins, QF_I64, true), ones, rank);
+        index = qf_import_binary(qf_onnx_target(call), QF_OP_add, index, begin);
     }
     if (qf_text_is(mode, "circular")) {
         qf_dim length = qf_onnx_dim(call, cache, (int32_t)axis);
-        index = qf_onnx_binary(call, QF_OP_mod, index, qf_onnx_symbolic(call, &length, 1, true));
+        index = qf_import_binary(qf_onnx_target(call), QF_OP_mod, index,
+                                 qf_import_symbolic(qf_onnx_target(call), &length, 1, true));
     }
-    index = qf_onnx_expand(call, index, qf_value_dims(qf_onnx_graph(call), update), rank);
+    index = qf_import_expand(qf_onnx_target(call), index, qf_value_dims(qf_onnx_graph(call), update), rank);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_scatter_elements, attributes);
     attributes[QF_ATTR(scatter_elements, axis)].integer = axis;
-    return qf_onnx_done(call,
-                        qf_onnx_emit(call, QF_OP_scatter_elements, (qf_value[]){cache, index, update}, 3, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_scatter_elements,
+                                           (qf_value[]){cache, index, update}, 3, attributes));
 }
 
 qf_onnx_outcome qf_onnx_map_trilu(qf_onnx_call *call) {
@@ -354,7 +357,7 @@ qf_onnx_outcome qf_onnx_map_trilu(qf_onnx_call *call) {
     qf_attributes_default(qf_onnx_graph(call), QF_OP_triangle, attributes);
     attributes[QF_ATTR(triangle, upper)].integer = qf_onnx_int(call, "upper", 1) != 0;
     attributes[QF_ATTR(triangle, diagonal)].dim = diagonal;
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_triangle, &x, 1, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_triangle, &x, 1, attributes));
 }
 
 qf_onnx_outcome qf_onnx_map_one_hot(qf_onnx_call *call) {
@@ -370,7 +373,8 @@ qf_onnx_outcome qf_onnx_map_one_hot(qf_onnx_call *call) {
     attributes[QF_ATTR(one_hot, depth)].dim = depth[0];
     attributes[QF_ATTR(one_hot, axis)].integer = axis;
     indices = qf_onnx_cast(call, indices, QF_I64, true);
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_one_hot, (qf_value[]){indices, values}, 2, attributes));
+    return qf_onnx_done(
+        call, qf_import_op(qf_onnx_target(call), QF_OP_one_hot, (qf_value[]){indices, values}, 2, attributes));
 }
 
 /* --- blocks of images --- */
@@ -393,10 +397,10 @@ qf_onnx_outcome qf_onnx_map_depth_to_space(qf_onnx_call *call) {
     if (!channels.id) return qf_onnx_decline(call, "its channels do not divide by the block");
     qf_dim depth_first[] = {d[0], b, b, channels, d[2], d[3]}, column_first[] = {d[0], channels, b, b, d[2], d[3]};
     int64_t depth_order[] = {0, 3, 4, 1, 5, 2}, column_order[] = {0, 1, 4, 2, 5, 3};
-    x = qf_onnx_view(call, x, columns_last ? column_first : depth_first, 6);
-    x = qf_onnx_permute(call, x, columns_last ? column_order : depth_order, 6);
+    x = qf_import_view(qf_onnx_target(call), x, columns_last ? column_first : depth_first, 6);
+    x = qf_import_permute(qf_onnx_target(call), x, columns_last ? column_order : depth_order, 6);
     qf_dim out[] = {d[0], channels, qf_dim_multiply(context, d[2], b), qf_dim_multiply(context, d[3], b)};
-    return qf_onnx_done(call, qf_onnx_view(call, x, out, 4));
+    return qf_onnx_done(call, qf_import_view(qf_onnx_target(call), x, out, 4));
 }
 
 qf_onnx_outcome qf_onnx_map_space_to_depth(qf_onnx_call *call) {
@@ -408,8 +412,8 @@ qf_onnx_outcome qf_onnx_map_space_to_depth(qf_onnx_call *call) {
     qf_dim b = qf_onnx_constant(call, block);
     qf_dim rows = qf_dim_divide_exactly(context, d[2], b), columns = qf_dim_divide_exactly(context, d[3], b);
     if (!rows.id || !columns.id) return qf_onnx_decline(call, "its image does not divide by the block");
-    x = qf_onnx_view(call, x, (qf_dim[]){d[0], d[1], rows, b, columns, b}, 6);
-    x = qf_onnx_permute(call, x, (int64_t[]){0, 3, 5, 1, 2, 4}, 6);
+    x = qf_import_view(qf_onnx_target(call), x, (qf_dim[]){d[0], d[1], rows, b, columns, b}, 6);
+    x = qf_import_permute(qf_onnx_target(call), x, (int64_t[]){0, 3, 5, 1, 2, 4}, 6);
     qf_dim out[] = {d[0], qf_dim_multiply(context, d[1], qf_onnx_constant(call, block * block)), rows, columns};
-    return qf_onnx_done(call, qf_onnx_view(call, x, out, 4));
+    return qf_onnx_done(call, qf_import_view(qf_onnx_target(call), x, out, 4));
 }

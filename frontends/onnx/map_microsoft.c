@@ -18,7 +18,7 @@ static bool split_last(qf_onnx_call *call, qf_value x, const int64_t *sizes, uin
     qf_attributes_default(qf_onnx_graph(call), QF_OP_split, attributes);
     attributes[QF_ATTR(split, axis)].integer = (int64_t)qf_onnx_rank(call, x) - 1;
     attributes[QF_ATTR(split, sizes)] = (qf_attribute){.dims = dims, .count = count};
-    qf_node node = qf_onnx_emit_node(call, QF_OP_split, &x, 1, attributes, count);
+    qf_node node = qf_import_node(qf_onnx_target(call), QF_OP_split, &x, 1, attributes, count);
     for (uint32_t i = 0; node.id && i < count; i++) out[i] = qf_node_result(qf_onnx_graph(call), node, i);
     return node.id != 0;
 }
@@ -71,25 +71,27 @@ static const char *read_lengths(qf_onnx_call *call, grouped *out) {
     const qf_dim *elements;
     uint32_t count;
     if (qf_onnx_elements(call, total, &elements, &count) && count == 1) out->total = elements[0];
-    out->rows_value = qf_onnx_symbolic(call, &out->rows, 1, true);
+    out->rows_value = qf_import_symbolic(qf_onnx_target(call), &out->rows, 1, true);
     if (!out->has_past || (out->total.id && qf_dim_equal(out->total, out->rows))) return NULL;
     qf_value lens = qf_onnx_cast(call, qf_onnx_in(call, SEQLENS_K), QF_I64, true);
-    if (qf_onnx_rank(call, lens) == 2) lens = qf_onnx_view(call, lens, &out->batch, 1);
-    lens = qf_onnx_binary(call, QF_OP_add, lens, qf_onnx_number(call, QF_I64, 1));
-    lens = qf_onnx_binary(call, QF_OP_sub, lens, out->rows_value);
-    if (qf_onnx_rank(call, total) == 1) total = qf_onnx_view(call, total, NULL, 0);
-    qf_value prompt = qf_onnx_binary(call, QF_OP_equal, qf_onnx_cast(call, total, QF_I64, true), out->rows_value);
-    out->past_lens = qf_onnx_where(call, prompt, qf_onnx_number(call, QF_I64, 0), lens);
+    if (qf_onnx_rank(call, lens) == 2) lens = qf_import_view(qf_onnx_target(call), lens, &out->batch, 1);
+    lens = qf_import_binary(qf_onnx_target(call), QF_OP_add, lens, qf_onnx_number(call, QF_I64, 1));
+    lens = qf_import_binary(qf_onnx_target(call), QF_OP_sub, lens, out->rows_value);
+    if (qf_onnx_rank(call, total) == 1) total = qf_import_view(qf_onnx_target(call), total, NULL, 0);
+    qf_value prompt =
+        qf_import_binary(qf_onnx_target(call), QF_OP_equal, qf_onnx_cast(call, total, QF_I64, true), out->rows_value);
+    out->past_lens = qf_import_where(qf_onnx_target(call), prompt, qf_onnx_number(call, QF_I64, 0), lens);
     return NULL;
 }
 
 /* i64 [B, T] (or [1, T] in a prompt): past_lens[b] + t */
 static qf_value row_positions(qf_onnx_call *call, const grouped *in) {
     qf_dim one = qf_onnx_constant(call, 1);
-    qf_value index = qf_onnx_iota(call, QF_I64, in->rows, zero_dim(call), one);
-    index = qf_onnx_view(call, index, (qf_dim[]){one, in->rows}, 2);
-    if (!in->past_lens.id) return qf_onnx_expand(call, index, (qf_dim[]){in->batch, in->rows}, 2);
-    return qf_onnx_binary(call, QF_OP_add, index, qf_onnx_view(call, in->past_lens, (qf_dim[]){in->batch, one}, 2));
+    qf_value index = qf_import_iota(qf_onnx_target(call), QF_I64, in->rows, zero_dim(call), one);
+    index = qf_import_view(qf_onnx_target(call), index, (qf_dim[]){one, in->rows}, 2);
+    if (!in->past_lens.id) return qf_import_expand(qf_onnx_target(call), index, (qf_dim[]){in->batch, in->rows}, 2);
+    return qf_import_binary(qf_onnx_target(call), QF_OP_add, index,
+                            qf_import_view(qf_onnx_target(call), in->past_lens, (qf_dim[]){in->batch, one}, 2));
 }
 
 /* The cache [B, G, P, D] with the new rows at their positions, of `length` keys. Sequences of different lengths stand
@@ -109,15 +111,15 @@ static qf_value join_cache(qf_onnx_call *call, const grouped *in, qf_value past,
         attributes[QF_ATTR(pad, before)] = (qf_attribute){.dims = before, .count = 4};
         attributes[QF_ATTR(pad, after)] = (qf_attribute){.dims = after, .count = 4};
         qf_value fill = qf_onnx_number(call, qf_onnx_dtype_of(call, past), 0);
-        base = qf_onnx_emit(call, QF_OP_pad, (qf_value[]){past, fill}, 2, attributes);
+        base = qf_import_op(qf_onnx_target(call), QF_OP_pad, (qf_value[]){past, fill}, 2, attributes);
     }
     qf_dim one = qf_onnx_constant(call, 1);
-    qf_value index = qf_onnx_view(call, positions, (qf_dim[]){in->batch, one, in->rows, one}, 4);
-    index = qf_onnx_expand(call, index, qf_value_dims(qf_onnx_graph(call), added), 4);
+    qf_value index = qf_import_view(qf_onnx_target(call), positions, (qf_dim[]){in->batch, one, in->rows, one}, 4);
+    index = qf_import_expand(qf_onnx_target(call), index, qf_value_dims(qf_onnx_graph(call), added), 4);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_scatter_elements, attributes);
     attributes[QF_ATTR(scatter_elements, axis)].integer = 2;
-    return qf_onnx_emit(call, QF_OP_scatter_elements, (qf_value[]){base, index, added}, 3, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_scatter_elements, (qf_value[]){base, index, added}, 3, attributes);
 }
 
 /* Keys of the joined cache: a buffer that is as long as the cache it replaces, else the total length. */
@@ -134,7 +136,8 @@ static qf_dim present_length(qf_onnx_call *call, const grouped *in) {
 static qf_value flatten_sink(qf_onnx_call *call, const grouped *in) {
     qf_dim heads = qf_onnx_constant(call, in->heads);
     if (qf_onnx_in(call, SINK).id)
-        return qf_onnx_view(call, qf_onnx_cast(call, qf_onnx_in(call, SINK), QF_F32, true), &heads, 1);
+        return qf_import_view(qf_onnx_target(call), qf_onnx_cast(call, qf_onnx_in(call, SINK), QF_F32, true), &heads,
+                              1);
     if (qf_onnx_int(call, "smooth_softmax", 0) > 0) return qf_onnx_filled(call, QF_F32, 0, &heads, 1);
     return (qf_value){0};
 }
@@ -142,18 +145,21 @@ static qf_value flatten_sink(qf_onnx_call *call, const grouped *in) {
 /* The last `capacity` of the keys that are valid, oldest first; the front of the cache where it is not full yet. */
 static qf_value slide(qf_onnx_call *call, const grouped *in, qf_value joined, qf_value valid) {
     qf_dim one = qf_onnx_constant(call, 1), shape[] = {in->batch, one, one, one};
-    qf_value capacity = qf_onnx_symbolic(call, &in->past, 1, true), zero = qf_onnx_number(call, QF_I64, 0);
-    qf_value dropped = qf_onnx_binary(call, QF_OP_maximum, qf_onnx_binary(call, QF_OP_sub, valid, capacity), zero);
-    qf_value index = qf_onnx_iota(call, QF_I64, in->past, zero_dim(call), one);
-    index = qf_onnx_view(call, index, (qf_dim[]){in->past, one}, 2);
-    index = qf_onnx_binary(call, QF_OP_add, qf_onnx_view(call, dropped, shape, 4), index);
+    qf_value capacity = qf_import_symbolic(qf_onnx_target(call), &in->past, 1, true),
+             zero = qf_onnx_number(call, QF_I64, 0);
+    qf_value dropped = qf_import_binary(qf_onnx_target(call), QF_OP_maximum,
+                                        qf_import_binary(qf_onnx_target(call), QF_OP_sub, valid, capacity), zero);
+    qf_value index = qf_import_iota(qf_onnx_target(call), QF_I64, in->past, zero_dim(call), one);
+    index = qf_import_view(qf_onnx_target(call), index, (qf_dim[]){in->past, one}, 2);
+    index = qf_import_binary(qf_onnx_target(call), QF_OP_add, qf_import_view(qf_onnx_target(call), dropped, shape, 4),
+                             index);
     if (!joined.id || !index.id) return (qf_value){0};
     qf_dim wide[] = {in->batch, qf_onnx_dim(call, joined, 1), in->past, qf_onnx_dim(call, joined, 3)};
-    index = qf_onnx_expand(call, index, wide, 4);
+    index = qf_import_expand(qf_onnx_target(call), index, wide, 4);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_gather_elements, attributes);
     attributes[QF_ATTR(gather_elements, axis)].integer = 2;
-    return qf_onnx_emit(call, QF_OP_gather_elements, (qf_value[]){joined, index}, 2, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_gather_elements, (qf_value[]){joined, index}, 2, attributes);
 }
 
 /* Joins the cache, gives the present outputs, and the number of valid keys. A sliding cache has a fixed capacity: its
@@ -162,8 +168,9 @@ static void use_cache(qf_onnx_call *call, grouped *in, bool slides, qf_onnx_atte
     qf_context *context = call->import->context;
     qf_value *sides[] = {&attention->k, &attention->v}, valid = {0};
     if (slides && in->past_lens.id)
-        in->past_lens = qf_onnx_binary(call, QF_OP_minimum, in->past_lens, qf_onnx_symbolic(call, &in->past, 1, true));
-    if (in->past_lens.id) valid = qf_onnx_binary(call, QF_OP_add, in->past_lens, in->rows_value);
+        in->past_lens = qf_import_binary(qf_onnx_target(call), QF_OP_minimum, in->past_lens,
+                                         qf_import_symbolic(qf_onnx_target(call), &in->past, 1, true));
+    if (in->past_lens.id) valid = qf_import_binary(qf_onnx_target(call), QF_OP_add, in->past_lens, in->rows_value);
     qf_value positions = in->has_past ? row_positions(call, in) : (qf_value){0};
     qf_dim length = slides ? qf_dim_add(context, in->past, in->rows) : present_length(call, in);
     for (uint32_t i = 0; i < 2 && !call->import->failed; i++) {
@@ -229,10 +236,13 @@ static const char *read_mask(qf_onnx_call *call, qf_value mask, qf_dim batch, qf
     qf_dim dims[4] = {qf_onnx_dim(call, mask, 0), one, rank == 3 ? qf_onnx_dim(call, mask, 1) : one,
                       qf_onnx_dim(call, mask, -1)};
     qf_value zero = qf_onnx_number(call, qf_onnx_dtype_of(call, mask), 0);
-    qf_value kept = qf_onnx_dtype_of(call, mask) == QF_I1 ? mask : qf_onnx_binary(call, QF_OP_greater, mask, zero);
+    qf_value kept = qf_onnx_dtype_of(call, mask) == QF_I1
+                        ? mask
+                        : qf_import_binary(qf_onnx_target(call), QF_OP_greater, mask, zero);
     double filter = qf_onnx_float(call, "mask_filter_value", -10000.0);
-    qf_value bias = qf_onnx_as_bias(call, qf_onnx_view(call, kept, dims, 4), qf_onnx_dtype_of(call, out->q), filter);
-    out->bias = out->bias.id ? qf_onnx_binary(call, QF_OP_add, out->bias, bias) : bias;
+    qf_value bias = qf_onnx_as_bias(call, qf_import_view(qf_onnx_target(call), kept, dims, 4),
+                                    qf_onnx_dtype_of(call, out->q), filter);
+    out->bias = out->bias.id ? qf_import_binary(qf_onnx_target(call), QF_OP_add, out->bias, bias) : bias;
     return NULL;
 }
 
@@ -244,7 +254,7 @@ static qf_value unpack_part(qf_onnx_call *call, qf_value packed, uint32_t index)
     if (!part.id) return part;
     qf_dim dims[] = {qf_onnx_dim(call, part, 0), qf_onnx_dim(call, part, 1), qf_onnx_dim(call, part, 2),
                      qf_onnx_dim(call, part, 4)};
-    return qf_onnx_view(call, part, dims, 4);
+    return qf_import_view(qf_onnx_target(call), part, dims, 4);
 }
 
 static const char *read_parts(qf_onnx_call *call, int64_t heads, qf_value *parts, bool *head_first) {
@@ -286,8 +296,8 @@ static const char *add_bias(qf_onnx_call *call, qf_value bias, bool head_first, 
         qf_dim end = qf_dim_add(context, at, qf_dim_multiply(context, heads, width));
         if (!head_first || i == 0) {
             qf_value piece = qf_onnx_slice_axis(call, bias, 0, at, end);
-            parts[i] =
-                qf_onnx_binary(call, QF_OP_add, parts[i], qf_onnx_view(call, piece, (qf_dim[]){heads, width}, 2));
+            parts[i] = qf_import_binary(qf_onnx_target(call), QF_OP_add, parts[i],
+                                        qf_import_view(qf_onnx_target(call), piece, (qf_dim[]){heads, width}, 2));
         }
         at = end;
     }
@@ -321,7 +331,7 @@ qf_onnx_outcome qf_onnx_map_multi_head_attention(qf_onnx_call *call) {
     qf_value *sides[] = {&attention.k, &attention.v};
     for (uint32_t i = 0; i < 2; i++) {
         *sides[i] = head_first ? parts[1 + i] : qf_onnx_swap_heads(call, parts[1 + i]);
-        if (past[i].id) *sides[i] = qf_onnx_concat(call, (qf_value[]){past[i], *sides[i]}, 2, 2);
+        if (past[i].id) *sides[i] = qf_import_concat(qf_onnx_target(call), (qf_value[]){past[i], *sides[i]}, 2, 2);
         if (call->output_count > 1 + i) call->outputs[1 + i] = *sides[i];
     }
     if (call->import->failed) return QF_ONNX_FAILED;
@@ -339,7 +349,7 @@ static qf_value half_of(qf_onnx_call *call, qf_value pair, uint32_t index) {
     if (!half.id) return half;
     qf_dim dims[4];
     for (int32_t i = 0; i < 4; i++) dims[i] = qf_onnx_dim(call, half, i + 1);
-    return qf_onnx_view(call, half, dims, 4);
+    return qf_import_view(qf_onnx_target(call), half, dims, 4);
 }
 
 static qf_value pair_of(qf_onnx_call *call, qf_value first, qf_value second) {
@@ -347,9 +357,9 @@ static qf_value pair_of(qf_onnx_call *call, qf_value first, qf_value second) {
     for (uint32_t i = 0; i < 2; i++) {
         qf_dim dims[5] = {qf_onnx_constant(call, 1)};
         for (int32_t d = 0; d < 4; d++) dims[d + 1] = qf_onnx_dim(call, halves[i], d);
-        halves[i] = qf_onnx_view(call, halves[i], dims, 5);
+        halves[i] = qf_import_view(qf_onnx_target(call), halves[i], dims, 5);
     }
-    return qf_onnx_concat(call, halves, 2, 0);
+    return qf_import_concat(qf_onnx_target(call), halves, 2, 0);
 }
 
 qf_onnx_outcome qf_onnx_map_packed_attention(qf_onnx_call *call) {
@@ -370,8 +380,8 @@ qf_onnx_outcome qf_onnx_map_packed_attention(qf_onnx_call *call) {
     if (sizes[0] + sizes[1] + sizes[2] != width)
         return qf_onnx_fault(call, QF_ERROR_VERIFY, "Attention: weights of width %lld do not hold q, k and v",
                              (long long)width);
-    qf_value projected = qf_onnx_contract(call, "btk,kn->btn", x, weights);
-    if (bias.id) projected = qf_onnx_binary(call, QF_OP_add, projected, bias);
+    qf_value projected = qf_import_contract(qf_onnx_target(call), "btk,kn->btn", x, weights);
+    if (bias.id) projected = qf_import_binary(qf_onnx_target(call), QF_OP_add, projected, bias);
     if (!projected.id || !split_last(call, projected, sizes, 3, parts)) return QF_ONNX_FAILED;
     qf_onnx_attention attention = {.bias = qf_onnx_in(call, 5),
                                    .causal = qf_onnx_int(call, "unidirectional", 0) != 0,
@@ -380,7 +390,9 @@ qf_onnx_outcome qf_onnx_map_packed_attention(qf_onnx_call *call) {
     qf_value *sides[] = {&attention.q, &attention.k, &attention.v};
     for (uint32_t i = 0; i < 3; i++) {
         *sides[i] = qf_onnx_swap_heads(call, qf_onnx_split_heads(call, parts[i], heads));
-        if (i && past.id) *sides[i] = qf_onnx_concat(call, (qf_value[]){half_of(call, past, i - 1), *sides[i]}, 2, 2);
+        if (i && past.id)
+            *sides[i] =
+                qf_import_concat(qf_onnx_target(call), (qf_value[]){half_of(call, past, i - 1), *sides[i]}, 2, 2);
     }
     if (call->import->failed) return QF_ONNX_FAILED;
     if (call->output_count > 1) call->outputs[1] = pair_of(call, attention.k, attention.v);

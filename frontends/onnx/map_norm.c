@@ -13,15 +13,16 @@ qf_onnx_outcome qf_onnx_map_softmax(qf_onnx_call *call) {
     qf_op op = (qf_op)call->row->argument;
     if (op == QF_OP_softmax && qf_onnx_is_stepwise(call, x)) {
         int64_t axes[] = {axis};
-        qf_value top = qf_onnx_reduce(call, QF_OP_reduce_max, x, axes, 1, true);
-        qf_value powers = qf_onnx_unary(call, QF_OP_exp, qf_onnx_binary(call, QF_OP_sub, x, top));
-        qf_value sum = qf_onnx_reduce(call, QF_OP_reduce_sum, powers, axes, 1, true);
-        return qf_onnx_done(call, qf_onnx_binary(call, QF_OP_div, powers, sum));
+        qf_value top = qf_import_reduce(qf_onnx_target(call), QF_OP_reduce_max, x, axes, 1, true);
+        qf_value powers =
+            qf_import_unary(qf_onnx_target(call), QF_OP_exp, qf_import_binary(qf_onnx_target(call), QF_OP_sub, x, top));
+        qf_value sum = qf_import_reduce(qf_onnx_target(call), QF_OP_reduce_sum, powers, axes, 1, true);
+        return qf_onnx_done(call, qf_import_binary(qf_onnx_target(call), QF_OP_div, powers, sum));
     }
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), op, attributes);
     attributes[QF_ATTR(softmax, axis)].integer = axis;
-    return qf_onnx_done(call, qf_onnx_emit(call, op, &x, 1, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), op, &x, 1, attributes));
 }
 
 static qf_value emit_layer_norm(qf_onnx_call *call, qf_value x, qf_value weight, qf_value bias, uint32_t axis,
@@ -30,25 +31,26 @@ static qf_value emit_layer_norm(qf_onnx_call *call, qf_value x, qf_value weight,
     qf_attributes_default(qf_onnx_graph(call), QF_OP_layer_norm, attributes);
     attributes[QF_ATTR(layer_norm, axis)].integer = axis;
     attributes[QF_ATTR(layer_norm, epsilon)].number = epsilon;
-    return qf_onnx_emit(call, QF_OP_layer_norm, (qf_value[]){x, weight, bias}, 3, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_layer_norm, (qf_value[]){x, weight, bias}, 3, attributes);
 }
 
 static qf_value last_axes(qf_onnx_call *call, qf_op op, qf_value x, uint32_t axis) {
     int64_t axes[QF_MAX_RANK];
     uint32_t rank = qf_onnx_rank(call, x), count = 0;
     for (uint32_t i = axis; i < rank; i++) axes[count++] = i;
-    return qf_onnx_reduce(call, op, x, axes, count, true);
+    return qf_import_reduce(qf_onnx_target(call), op, x, axes, count, true);
 }
 
 static qf_value inverse_root(qf_onnx_call *call, qf_value variance, double epsilon) {
-    qf_value shifted =
-        qf_onnx_binary(call, QF_OP_add, variance, qf_onnx_number(call, qf_onnx_dtype_of(call, variance), epsilon));
-    return qf_onnx_unary(call, QF_OP_rsqrt, shifted);
+    qf_value shifted = qf_import_binary(qf_onnx_target(call), QF_OP_add, variance,
+                                        qf_onnx_number(call, qf_onnx_dtype_of(call, variance), epsilon));
+    return qf_import_unary(qf_onnx_target(call), QF_OP_rsqrt, shifted);
 }
 
 static qf_value variance_of(qf_onnx_call *call, qf_value wide, qf_value mean, uint32_t axis) {
-    qf_value centred = qf_onnx_binary(call, QF_OP_sub, wide, mean);
-    return last_axes(call, QF_OP_reduce_mean, qf_onnx_binary(call, QF_OP_mul, centred, centred), axis);
+    qf_value centred = qf_import_binary(qf_onnx_target(call), QF_OP_sub, wide, mean);
+    return last_axes(call, QF_OP_reduce_mean, qf_import_binary(qf_onnx_target(call), QF_OP_mul, centred, centred),
+                     axis);
 }
 
 qf_onnx_outcome qf_onnx_map_layer_normalization(qf_onnx_call *call) {
@@ -73,14 +75,16 @@ qf_onnx_outcome qf_onnx_map_rms_normalization(qf_onnx_call *call) {
     if (!qf_onnx_axis(call, qf_onnx_int(call, "axis", -1), rank, &axis)) return QF_ONNX_FAILED;
     if (qf_onnx_wants(call, 1)) {
         qf_value wide = qf_onnx_widen(call, x);
-        qf_value mean = last_axes(call, QF_OP_reduce_mean, qf_onnx_binary(call, QF_OP_mul, wide, wide), axis);
+        qf_value mean =
+            last_axes(call, QF_OP_reduce_mean, qf_import_binary(qf_onnx_target(call), QF_OP_mul, wide, wide), axis);
         call->outputs[1] = inverse_root(call, mean, epsilon);
     }
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_rms_norm, attributes);
     attributes[QF_ATTR(rms_norm, axis)].integer = axis;
     attributes[QF_ATTR(rms_norm, epsilon)].number = epsilon;
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_rms_norm, (qf_value[]){x, qf_onnx_in(call, 1)}, 2, attributes));
+    return qf_onnx_done(
+        call, qf_import_op(qf_onnx_target(call), QF_OP_rms_norm, (qf_value[]){x, qf_onnx_in(call, 1)}, 2, attributes));
 }
 
 /* Outputs: normalised, mean, inverse deviation (both only for training), and the sum that was normalised. */
@@ -89,13 +93,14 @@ qf_onnx_outcome qf_onnx_map_skip_rms_normalization(qf_onnx_call *call) {
     uint32_t rank = qf_onnx_rank(call, x);
     if (rank == 0 || rank > QF_MAX_RANK) return qf_onnx_decline(call, unknown_shape);
     if (qf_onnx_wants(call, 1) || qf_onnx_wants(call, 2)) return qf_onnx_decline(call, "its training outputs are used");
-    if (bias.id) x = qf_onnx_binary(call, QF_OP_add, x, bias);
+    if (bias.id) x = qf_import_binary(qf_onnx_target(call), QF_OP_add, x, bias);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_add_rms_norm, attributes);
     attributes[QF_ATTR(add_rms_norm, axis)].integer = rank - 1;
     attributes[QF_ATTR(add_rms_norm, epsilon)].number = qf_onnx_float(call, "epsilon", 1e-12f);
     qf_value operands[] = {x, skip, qf_onnx_in(call, 2)};
-    qf_node node = x.id ? qf_onnx_emit_node(call, QF_OP_add_rms_norm, operands, 3, attributes, 2) : (qf_node){0};
+    qf_node node =
+        x.id ? qf_import_node(qf_onnx_target(call), QF_OP_add_rms_norm, operands, 3, attributes, 2) : (qf_node){0};
     if (!node.id) return QF_ONNX_FAILED;
     if (call->output_count > 3) call->outputs[3] = qf_node_result(qf_onnx_graph(call), node, QF_OUT(add_rms_norm, sum));
     return qf_onnx_done(call, qf_node_result(qf_onnx_graph(call), node, QF_OUT(add_rms_norm, y)));
@@ -106,8 +111,8 @@ qf_onnx_outcome qf_onnx_map_skip_layer_normalization(qf_onnx_call *call) {
     uint32_t rank = qf_onnx_rank(call, x);
     if (rank == 0 || rank > QF_MAX_RANK) return qf_onnx_decline(call, unknown_shape);
     if (qf_onnx_wants(call, 1) || qf_onnx_wants(call, 2)) return qf_onnx_decline(call, "its training outputs are used");
-    if (bias.id) x = qf_onnx_binary(call, QF_OP_add, x, bias);
-    qf_value sum = qf_onnx_binary(call, QF_OP_add, x, qf_onnx_in(call, 1));
+    if (bias.id) x = qf_import_binary(qf_onnx_target(call), QF_OP_add, x, bias);
+    qf_value sum = qf_import_binary(qf_onnx_target(call), QF_OP_add, x, qf_onnx_in(call, 1));
     if (call->output_count > 3) call->outputs[3] = sum;
     double epsilon = qf_onnx_float(call, "epsilon", 1e-12f);
     return qf_onnx_done(call, emit_layer_norm(call, sum, qf_onnx_in(call, 2), qf_onnx_in(call, 3), rank - 1, epsilon));
@@ -118,7 +123,7 @@ qf_onnx_outcome qf_onnx_map_skip_layer_normalization(qf_onnx_call *call) {
 static qf_value channel_vector(qf_onnx_call *call, qf_value vector, uint32_t rank) {
     qf_dim dims[QF_MAX_RANK];
     for (uint32_t i = 0; i < rank; i++) dims[i] = i == 1 ? qf_onnx_dim(call, vector, 0) : qf_onnx_constant(call, 1);
-    return qf_onnx_view(call, qf_onnx_widen(call, vector), dims, rank);
+    return qf_import_view(qf_onnx_target(call), qf_onnx_widen(call, vector), dims, rank);
 }
 
 /* (x - mean) / sqrt(variance + epsilon) over each of `groups` blocks of channels, in f32. */
@@ -128,25 +133,27 @@ static qf_value normalise_groups(qf_onnx_call *call, qf_value x, qf_dim groups, 
     const qf_dim *own = qf_value_dims(qf_onnx_graph(call), x);
     qf_dim block = qf_dim_divide_exactly(context, own[1], groups);
     qf_dim flat[] = {own[0], groups, qf_dim_multiply(context, block, qf_dim_product(context, own + 2, rank - 2))};
-    qf_value grouped = qf_onnx_view(call, qf_onnx_widen(call, x), flat, 3);
+    qf_value grouped = qf_import_view(qf_onnx_target(call), qf_onnx_widen(call, x), flat, 3);
     qf_value mean = last_axes(call, QF_OP_reduce_mean, grouped, 2);
     qf_value scale = inverse_root(call, variance_of(call, grouped, mean, 2), epsilon);
-    qf_value centred = qf_onnx_binary(call, QF_OP_sub, grouped, mean);
-    return qf_onnx_view(call, qf_onnx_binary(call, QF_OP_mul, centred, scale), own, rank);
+    qf_value centred = qf_import_binary(qf_onnx_target(call), QF_OP_sub, grouped, mean);
+    return qf_import_view(qf_onnx_target(call), qf_import_binary(qf_onnx_target(call), QF_OP_mul, centred, scale), own,
+                          rank);
 }
 
 static qf_onnx_outcome scale_channels(qf_onnx_call *call, qf_value normal, qf_value weight, qf_value bias) {
     uint32_t rank = qf_onnx_rank(call, normal);
-    qf_value scaled = qf_onnx_binary(call, QF_OP_mul, normal, channel_vector(call, weight, rank));
-    qf_value result = qf_onnx_binary(call, QF_OP_add, scaled, channel_vector(call, bias, rank));
+    qf_value scaled = qf_import_binary(qf_onnx_target(call), QF_OP_mul, normal, channel_vector(call, weight, rank));
+    qf_value result = qf_import_binary(qf_onnx_target(call), QF_OP_add, scaled, channel_vector(call, bias, rank));
     return qf_onnx_done(call, qf_onnx_narrow(call, result, qf_onnx_in(call, 0)));
 }
 
 /* A vector over groups repeated to one over channels (opset 18 has a weight a group). */
 static qf_value per_channel(qf_onnx_call *call, qf_value vector, qf_dim channels, qf_dim groups) {
     qf_dim one = qf_onnx_constant(call, 1), block = qf_dim_divide_exactly(call->import->context, channels, groups);
-    qf_value column = qf_onnx_view(call, vector, (qf_dim[]){groups, one}, 2);
-    return qf_onnx_view(call, qf_onnx_expand(call, column, (qf_dim[]){groups, block}, 2), &channels, 1);
+    qf_value column = qf_import_view(qf_onnx_target(call), vector, (qf_dim[]){groups, one}, 2);
+    return qf_import_view(qf_onnx_target(call),
+                          qf_import_expand(qf_onnx_target(call), column, (qf_dim[]){groups, block}, 2), &channels, 1);
 }
 
 qf_onnx_outcome qf_onnx_map_group_normalization(qf_onnx_call *call) {
@@ -179,9 +186,9 @@ qf_onnx_outcome qf_onnx_map_batch_normalization(qf_onnx_call *call) {
     if (qf_onnx_int(call, "training_mode", 0) || qf_onnx_wants(call, 1)) return qf_onnx_decline(call, "it trains");
     qf_value mean = channel_vector(call, qf_onnx_in(call, 3), rank);
     qf_value variance = channel_vector(call, qf_onnx_in(call, 4), rank);
-    qf_value centred = qf_onnx_binary(call, QF_OP_sub, qf_onnx_widen(call, x), mean);
+    qf_value centred = qf_import_binary(qf_onnx_target(call), QF_OP_sub, qf_onnx_widen(call, x), mean);
     qf_value root = inverse_root(call, variance, qf_onnx_float(call, "epsilon", 1e-5f));
-    return scale_channels(call, qf_onnx_binary(call, QF_OP_mul, centred, root), qf_onnx_in(call, 1),
+    return scale_channels(call, qf_import_binary(qf_onnx_target(call), QF_OP_mul, centred, root), qf_onnx_in(call, 1),
                           qf_onnx_in(call, 2));
 }
 
@@ -193,12 +200,14 @@ qf_onnx_outcome qf_onnx_map_lp_normalization(qf_onnx_call *call) {
     if (!qf_onnx_axis(call, qf_onnx_int(call, "axis", -1), rank, &axis)) return QF_ONNX_FAILED;
     if (p != 1 && p != 2) return qf_onnx_decline(call, "its norm is neither 1 nor 2");
     qf_value wide = qf_onnx_widen(call, x);
-    qf_value part = p == 1 ? qf_onnx_unary(call, QF_OP_abs, wide) : qf_onnx_binary(call, QF_OP_mul, wide, wide);
+    qf_value part = p == 1 ? qf_import_unary(qf_onnx_target(call), QF_OP_abs, wide)
+                           : qf_import_binary(qf_onnx_target(call), QF_OP_mul, wide, wide);
     int64_t axes[] = {axis};
-    qf_value norm = qf_onnx_reduce(call, QF_OP_reduce_sum, part, axes, 1, true);
-    if (p == 2) norm = qf_onnx_unary(call, QF_OP_sqrt, norm);
+    qf_value norm = qf_import_reduce(qf_onnx_target(call), QF_OP_reduce_sum, part, axes, 1, true);
+    if (p == 2) norm = qf_import_unary(qf_onnx_target(call), QF_OP_sqrt, norm);
     qf_value zero = qf_onnx_number(call, qf_onnx_dtype_of(call, wide), 0);
-    qf_value ratio = qf_onnx_binary(call, QF_OP_div, wide, norm);
-    ratio = qf_onnx_where(call, qf_onnx_binary(call, QF_OP_equal, norm, zero), zero, ratio);
+    qf_value ratio = qf_import_binary(qf_onnx_target(call), QF_OP_div, wide, norm);
+    ratio = qf_import_where(qf_onnx_target(call), qf_import_binary(qf_onnx_target(call), QF_OP_equal, norm, zero), zero,
+                            ratio);
     return qf_onnx_done(call, qf_onnx_narrow(call, ratio, x));
 }

@@ -96,7 +96,8 @@ qf_onnx_outcome qf_onnx_map_qfuse(qf_onnx_call *call) {
     if (op == QF_OP_return || op == QF_OP_opaque || op == QF_OP_parameter || op == QF_OP_constant ||
         (!many && call->input_count > info->operand_count))
         return qf_onnx_fault(call, QF_ERROR_VERIFY, "qfuse::%s does not stand in a model in this form", info->name);
-    qf_node node = qf_onnx_emit_node(call, op, call->inputs, call->input_count, attributes, call->output_count);
+    qf_node node =
+        qf_import_node(qf_onnx_target(call), op, call->inputs, call->input_count, attributes, call->output_count);
     if (!node.id) return QF_ONNX_FAILED;
     for (uint32_t i = 0; i < call->output_count; i++) call->outputs[i] = qf_node_result(qf_onnx_graph(call), node, i);
     return QF_ONNX_MAPPED;

@@ -63,7 +63,7 @@ static qf_value emit_quantize(qf_onnx_call *call, qf_value x, qf_value scale, qf
     attributes[QF_ATTR(quantize, saturate)].integer = how->saturate;
     attributes[QF_ATTR(quantize, axis)].integer = how->granularity.axis;
     attributes[QF_ATTR(quantize, group)].integer = how->granularity.group;
-    return qf_onnx_emit(call, QF_OP_quantize, (qf_value[]){x, scale, zero_point}, 3, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_quantize, (qf_value[]){x, scale, zero_point}, 3, attributes);
 }
 
 static qf_value emit_dequantize(qf_onnx_call *call, qf_value x, qf_value scale, qf_value zero_point, granularity how,
@@ -73,7 +73,7 @@ static qf_value emit_dequantize(qf_onnx_call *call, qf_value x, qf_value scale, 
     attributes[QF_ATTR(dequantize, dtype)].integer = dtype;
     attributes[QF_ATTR(dequantize, axis)].integer = how.axis;
     attributes[QF_ATTR(dequantize, group)].integer = how.group;
-    return qf_onnx_emit(call, QF_OP_dequantize, (qf_value[]){x, scale, zero_point}, 3, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_dequantize, (qf_value[]){x, scale, zero_point}, 3, attributes);
 }
 
 static bool supported(qf_dtype dtype) {
@@ -141,7 +141,7 @@ qf_onnx_outcome qf_onnx_map_trt_dequantize(qf_onnx_call *call) {
         qf_attribute attributes[QF_MAX_ATTRIBUTES];
         qf_attributes_default(qf_onnx_graph(call), QF_OP_bitcast, attributes);
         attributes[QF_ATTR(bitcast, dtype)].integer = QF_F8E4M3FN;
-        x = qf_onnx_emit(call, QF_OP_bitcast, &x, 1, attributes);
+        x = qf_import_op(qf_onnx_target(call), QF_OP_bitcast, &x, 1, attributes);
         from = QF_F8E4M3FN;
     }
     if (!supported(from) || !qf_dtype_is_float(dtype))
@@ -182,7 +182,7 @@ qf_onnx_outcome qf_onnx_map_qlinear_matmul(qf_onnx_call *call) {
         return qf_onnx_decline(call, "its scales have a granularity that QFuse lacks");
     qf_value left = emit_dequantize(call, a, qf_onnx_in(call, 1), zero_points[0], for_a, QF_F32);
     qf_value right = emit_dequantize(call, b, qf_onnx_in(call, 4), zero_points[1], for_b, QF_F32);
-    qf_value product = qf_onnx_matmul(call, left, right, false, false);
+    qf_value product = qf_import_matmul(qf_onnx_target(call), left, right, false, false);
     if (call->import->failed) return QF_ONNX_FAILED;
     if (!matrix_granularity(call, product, y_scale, 2, &how.granularity))
         return qf_onnx_decline(call, "its scales have a granularity that QFuse lacks");
@@ -195,9 +195,9 @@ static qf_value gemm_bias(qf_onnx_call *call, qf_value bias, qf_value a_scale, q
     bool whole = qf_dtype_kind_of(qf_onnx_dtype_of(call, bias)) == QF_DTYPE_KIND_INTEGER;
     bias = qf_onnx_cast(call, bias, QF_F32, true);
     if (!whole) return bias;
-    qf_value unit = qf_onnx_binary(call, QF_OP_mul, qf_onnx_cast(call, a_scale, QF_F32, true),
-                                   qf_onnx_cast(call, b_scale, QF_F32, true));
-    return qf_onnx_scale(call, qf_onnx_binary(call, QF_OP_mul, bias, unit), alpha);
+    qf_value unit = qf_import_binary(qf_onnx_target(call), QF_OP_mul, qf_onnx_cast(call, a_scale, QF_F32, true),
+                                     qf_onnx_cast(call, b_scale, QF_F32, true));
+    return qf_onnx_scale(call, qf_import_binary(qf_onnx_target(call), QF_OP_mul, bias, unit), alpha);
 }
 
 /* alpha * A' B' + bias, quantised where a scale for the result is given. */
@@ -221,8 +221,9 @@ qf_onnx_outcome qf_onnx_map_qgemm(qf_onnx_call *call) {
         return qf_onnx_decline(call, "its scales have a granularity that QFuse lacks");
     qf_value left = emit_dequantize(call, a, a_scale, zero_points[0], for_a, QF_F32);
     qf_value right = emit_dequantize(call, b, b_scale, zero_points[1], for_b, QF_F32);
-    qf_value sum = qf_onnx_scale(call, qf_onnx_matmul(call, left, right, swap_a, swap_b), alpha);
-    if (bias.id) sum = qf_onnx_binary(call, QF_OP_add, sum, gemm_bias(call, bias, a_scale, b_scale, alpha));
+    qf_value sum = qf_onnx_scale(call, qf_import_matmul(qf_onnx_target(call), left, right, swap_a, swap_b), alpha);
+    if (bias.id)
+        sum = qf_import_binary(qf_onnx_target(call), QF_OP_add, sum, gemm_bias(call, bias, a_scale, b_scale, alpha));
     if (call->import->failed) return QF_ONNX_FAILED;
     if (!y_scale.id) return qf_onnx_done(call, sum);
     how.dtype = qf_onnx_in(call, 8).id ? qf_onnx_dtype_of(call, qf_onnx_in(call, 8)) : qf_onnx_dtype_of(call, a);
@@ -245,11 +246,12 @@ qf_onnx_outcome qf_onnx_map_matmul_integer(qf_onnx_call *call) {
         if (!zero.id) continue;
         zero = qf_onnx_cast(call, zero, QF_I32, true);
         if (i == 0 && qf_onnx_rank(call, zero) == 1 && rank > 1)
-            zero = qf_onnx_view(call, zero, (qf_dim[]){qf_onnx_dim(call, zero, 0), qf_onnx_constant(call, 1)}, 2);
-        sides[i] = qf_onnx_binary(call, QF_OP_sub, sides[i], zero);
+            zero = qf_import_view(qf_onnx_target(call), zero,
+                                  (qf_dim[]){qf_onnx_dim(call, zero, 0), qf_onnx_constant(call, 1)}, 2);
+        sides[i] = qf_import_binary(qf_onnx_target(call), QF_OP_sub, sides[i], zero);
     }
     if (call->import->failed) return QF_ONNX_FAILED;
-    return qf_onnx_done(call, qf_onnx_matmul(call, sides[0], sides[1], false, false));
+    return qf_onnx_done(call, qf_import_matmul(qf_onnx_target(call), sides[0], sides[1], false, false));
 }
 
 /* y_scale = (max(x, 0) - min(x, 0)) / 255; zero point = clamp(round(-min / scale), 0, 255). */
@@ -261,13 +263,16 @@ qf_onnx_outcome qf_onnx_map_dynamic_quantize_linear(qf_onnx_call *call) {
     int64_t axes[QF_MAX_RANK];
     for (uint32_t i = 0; i < rank; i++) axes[i] = i;
     qf_value zero = qf_onnx_number(call, QF_F32, 0), full = qf_onnx_number(call, QF_F32, 255);
-    qf_value high = rank ? qf_onnx_reduce(call, QF_OP_reduce_max, x, axes, rank, false) : x;
-    qf_value low = rank ? qf_onnx_reduce(call, QF_OP_reduce_min, x, axes, rank, false) : x;
-    high = qf_onnx_binary(call, QF_OP_maximum, high, zero);
-    low = qf_onnx_binary(call, QF_OP_minimum, low, zero);
-    qf_value scale = qf_onnx_binary(call, QF_OP_div, qf_onnx_binary(call, QF_OP_sub, high, low), full);
-    qf_value shift = qf_onnx_binary(call, QF_OP_div, qf_onnx_unary(call, QF_OP_neg, low), scale);
-    shift = qf_onnx_unary(call, QF_OP_round, qf_onnx_clamp(call, shift, zero, full));
+    qf_value high = rank ? qf_import_reduce(qf_onnx_target(call), QF_OP_reduce_max, x, axes, rank, false) : x;
+    qf_value low = rank ? qf_import_reduce(qf_onnx_target(call), QF_OP_reduce_min, x, axes, rank, false) : x;
+    high = qf_import_binary(qf_onnx_target(call), QF_OP_maximum, high, zero);
+    low = qf_import_binary(qf_onnx_target(call), QF_OP_minimum, low, zero);
+    qf_value scale = qf_import_binary(qf_onnx_target(call), QF_OP_div,
+                                      qf_import_binary(qf_onnx_target(call), QF_OP_sub, high, low), full);
+    qf_value shift =
+        qf_import_binary(qf_onnx_target(call), QF_OP_div, qf_import_unary(qf_onnx_target(call), QF_OP_neg, low), scale);
+    shift =
+        qf_import_unary(qf_onnx_target(call), QF_OP_round, qf_import_clamp(qf_onnx_target(call), shift, zero, full));
     qf_value zero_point = qf_onnx_cast(call, shift, QF_U8, true);
     if (call->output_count > 1) call->outputs[1] = scale;
     if (call->output_count > 2) call->outputs[2] = zero_point;

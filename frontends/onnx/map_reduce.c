@@ -25,7 +25,7 @@ static bool read_reduction(qf_onnx_call *call, qf_value x, reduction *out) {
 
 static qf_value apply(qf_onnx_call *call, qf_op op, qf_value x, const reduction *how) {
     if (how->nothing || how->axes.count == 0) return x;
-    return qf_onnx_reduce(call, op, x, how->axes.items, how->axes.count, how->keep);
+    return qf_import_reduce(qf_onnx_target(call), op, x, how->axes.items, how->axes.count, how->keep);
 }
 
 qf_onnx_outcome qf_onnx_map_reduce(qf_onnx_call *call) {
@@ -39,12 +39,12 @@ qf_onnx_outcome qf_onnx_map_reduce_l1(qf_onnx_call *call) {
     reduction how;
     qf_value x = qf_onnx_in(call, 0);
     if (!read_reduction(call, x, &how)) return qf_onnx_decline(call, call->reason);
-    return qf_onnx_done(call, apply(call, QF_OP_reduce_sum, qf_onnx_unary(call, QF_OP_abs, x), &how));
+    return qf_onnx_done(call, apply(call, QF_OP_reduce_sum, qf_import_unary(qf_onnx_target(call), QF_OP_abs, x), &how));
 }
 
 static qf_value squares(qf_onnx_call *call, qf_value x, const reduction *how) {
     qf_value wide = qf_dtype_is_float(qf_onnx_dtype_of(call, x)) ? qf_onnx_widen(call, x) : x;
-    return apply(call, QF_OP_reduce_sum, qf_onnx_binary(call, QF_OP_mul, wide, wide), how);
+    return apply(call, QF_OP_reduce_sum, qf_import_binary(qf_onnx_target(call), QF_OP_mul, wide, wide), how);
 }
 
 qf_onnx_outcome qf_onnx_map_reduce_sum_square(qf_onnx_call *call) {
@@ -59,7 +59,7 @@ qf_onnx_outcome qf_onnx_map_reduce_l2(qf_onnx_call *call) {
     qf_value x = qf_onnx_in(call, 0);
     if (!read_reduction(call, x, &how)) return qf_onnx_decline(call, call->reason);
     qf_value sum = qf_onnx_widen(call, squares(call, x, &how));
-    return qf_onnx_done(call, qf_onnx_narrow(call, qf_onnx_unary(call, QF_OP_sqrt, sum), x));
+    return qf_onnx_done(call, qf_onnx_narrow(call, qf_import_unary(qf_onnx_target(call), QF_OP_sqrt, sum), x));
 }
 
 qf_onnx_outcome qf_onnx_map_reduce_log_sum(qf_onnx_call *call) {
@@ -67,7 +67,7 @@ qf_onnx_outcome qf_onnx_map_reduce_log_sum(qf_onnx_call *call) {
     qf_value x = qf_onnx_in(call, 0);
     if (!read_reduction(call, x, &how)) return qf_onnx_decline(call, call->reason);
     qf_value sum = apply(call, QF_OP_reduce_sum, qf_onnx_widen(call, x), &how);
-    return qf_onnx_done(call, qf_onnx_narrow(call, qf_onnx_unary(call, QF_OP_log, sum), x));
+    return qf_onnx_done(call, qf_onnx_narrow(call, qf_import_unary(qf_onnx_target(call), QF_OP_log, sum), x));
 }
 
 /* The maximum is taken out first, as in softmax. */
@@ -77,12 +77,16 @@ qf_onnx_outcome qf_onnx_map_reduce_log_sum_exp(qf_onnx_call *call) {
     if (!read_reduction(call, x, &how)) return qf_onnx_decline(call, call->reason);
     if (how.nothing || how.axes.count == 0) return qf_onnx_done(call, x);
     qf_value wide = qf_onnx_widen(call, x);
-    qf_value top = qf_onnx_reduce(call, QF_OP_reduce_max, wide, how.axes.items, how.axes.count, true);
-    qf_value powers = qf_onnx_unary(call, QF_OP_exp, qf_onnx_binary(call, QF_OP_sub, wide, top));
+    qf_value top = qf_import_reduce(qf_onnx_target(call), QF_OP_reduce_max, wide, how.axes.items, how.axes.count, true);
+    qf_value powers =
+        qf_import_unary(qf_onnx_target(call), QF_OP_exp, qf_import_binary(qf_onnx_target(call), QF_OP_sub, wide, top));
     qf_value sum = apply(call, QF_OP_reduce_sum, powers, &how);
     qf_value shift = how.keep ? top : apply(call, QF_OP_reduce_max, wide, &how);
-    return qf_onnx_done(
-        call, qf_onnx_narrow(call, qf_onnx_binary(call, QF_OP_add, qf_onnx_unary(call, QF_OP_log, sum), shift), x));
+    return qf_onnx_done(call,
+                        qf_onnx_narrow(call,
+                                       qf_import_binary(qf_onnx_target(call), QF_OP_add,
+                                                        qf_import_unary(qf_onnx_target(call), QF_OP_log, sum), shift),
+                                       x));
 }
 
 /* argument 1: the minimum, as the maximum of the negated input. */
@@ -93,13 +97,13 @@ qf_onnx_outcome qf_onnx_map_arg_max(qf_onnx_call *call) {
     if (call->row->argument && !qf_dtype_is_float(qf_onnx_dtype_of(call, x)))
         return qf_onnx_decline(call, "it is the minimum of integers");
     if (!qf_onnx_axis(call, qf_onnx_int(call, "axis", 0), rank, &axis)) return QF_ONNX_FAILED;
-    if (call->row->argument) x = qf_onnx_unary(call, QF_OP_neg, x);
+    if (call->row->argument) x = qf_import_unary(qf_onnx_target(call), QF_OP_neg, x);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_arg_max, attributes);
     attributes[QF_ATTR(arg_max, axis)].integer = axis;
     attributes[QF_ATTR(arg_max, keep)].integer = qf_onnx_int(call, "keepdims", 1) != 0;
     attributes[QF_ATTR(arg_max, last)].integer = qf_onnx_int(call, "select_last_index", 0) != 0;
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_arg_max, &x, 1, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_arg_max, &x, 1, attributes));
 }
 
 qf_onnx_outcome qf_onnx_map_top_k(qf_onnx_call *call) {
@@ -115,7 +119,7 @@ qf_onnx_outcome qf_onnx_map_top_k(qf_onnx_call *call) {
     attributes[QF_ATTR(top_k, k)].dim = k[0];
     attributes[QF_ATTR(top_k, axis)].integer = axis;
     attributes[QF_ATTR(top_k, largest)].integer = qf_onnx_int(call, "largest", 1) != 0;
-    qf_node node = qf_onnx_emit_node(call, QF_OP_top_k, &x, 1, attributes, 2);
+    qf_node node = qf_import_node(qf_onnx_target(call), QF_OP_top_k, &x, 1, attributes, 2);
     if (!node.id) return QF_ONNX_FAILED;
     if (call->output_count > 1) call->outputs[1] = qf_node_result(qf_onnx_graph(call), node, 1);
     return qf_onnx_done(call, qf_node_result(qf_onnx_graph(call), node, 0));
@@ -134,7 +138,7 @@ qf_onnx_outcome qf_onnx_map_cumulative_sum(qf_onnx_call *call) {
     attributes[QF_ATTR(cumulative_sum, axis)].integer = axis;
     attributes[QF_ATTR(cumulative_sum, exclusive)].integer = qf_onnx_int(call, "exclusive", 0) != 0;
     attributes[QF_ATTR(cumulative_sum, reverse)].integer = qf_onnx_int(call, "reverse", 0) != 0;
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_cumulative_sum, &x, 1, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_cumulative_sum, &x, 1, attributes));
 }
 
 qf_onnx_outcome qf_onnx_map_global_pool(qf_onnx_call *call) {
@@ -143,5 +147,6 @@ qf_onnx_outcome qf_onnx_map_global_pool(qf_onnx_call *call) {
     if (rank < 3 || rank > QF_MAX_RANK) return qf_onnx_decline(call, "the shape of its input is unknown");
     int64_t axes[QF_MAX_RANK];
     for (uint32_t i = 2; i < rank; i++) axes[i - 2] = i;
-    return qf_onnx_done(call, qf_onnx_reduce(call, (qf_op)call->row->argument, x, axes, rank - 2, true));
+    return qf_onnx_done(call,
+                        qf_import_reduce(qf_onnx_target(call), (qf_op)call->row->argument, x, axes, rank - 2, true));
 }

@@ -17,7 +17,7 @@ static qf_value literal_value(qf_onnx_call *call, qf_dtype dtype, const void *da
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_constant, attributes);
     attributes[QF_ATTR(constant, value)].literal = &literal;
-    return qf_onnx_emit(call, QF_OP_constant, NULL, 0, attributes);
+    return qf_import_op(qf_onnx_target(call), QF_OP_constant, NULL, 0, attributes);
 }
 
 qf_onnx_outcome qf_onnx_map_constant(qf_onnx_call *call) {
@@ -71,7 +71,7 @@ qf_onnx_outcome qf_onnx_map_constant_of_shape(qf_onnx_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_full, attributes);
     attributes[QF_ATTR(full, shape)] = (qf_attribute){.dims = dims, .count = rank};
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_full, &value, 1, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_full, &value, 1, attributes));
 }
 
 /* Ones where column - row = k. */
@@ -82,11 +82,12 @@ qf_onnx_outcome qf_onnx_map_eye_like(qf_onnx_call *call) {
         qf_onnx_has(call, "dtype") ? qf_onnx_dtype(qf_onnx_int(call, "dtype", 1)) : qf_onnx_dtype_of(call, x);
     if (dtype == QF_DTYPE_NONE) return qf_onnx_decline(call, "its element type is unknown to QFuse");
     qf_dim zero = qf_onnx_constant(call, 0), one = qf_onnx_constant(call, 1);
-    qf_value rows =
-        qf_onnx_iota(call, QF_I64, qf_onnx_dim(call, x, 0), qf_onnx_constant(call, qf_onnx_int(call, "k", 0)), one);
-    qf_value columns = qf_onnx_iota(call, QF_I64, qf_onnx_dim(call, x, 1), zero, one);
-    rows = qf_onnx_view(call, rows, (qf_dim[]){qf_onnx_dim(call, x, 0), one}, 2);
-    return qf_onnx_done(call, qf_onnx_cast(call, qf_onnx_binary(call, QF_OP_equal, rows, columns), dtype, true));
+    qf_value rows = qf_import_iota(qf_onnx_target(call), QF_I64, qf_onnx_dim(call, x, 0),
+                                   qf_onnx_constant(call, qf_onnx_int(call, "k", 0)), one);
+    qf_value columns = qf_import_iota(qf_onnx_target(call), QF_I64, qf_onnx_dim(call, x, 1), zero, one);
+    rows = qf_import_view(qf_onnx_target(call), rows, (qf_dim[]){qf_onnx_dim(call, x, 0), one}, 2);
+    return qf_onnx_done(
+        call, qf_onnx_cast(call, qf_import_binary(qf_onnx_target(call), QF_OP_equal, rows, columns), dtype, true));
 }
 
 /* --- reading shapes --- */
@@ -105,14 +106,14 @@ qf_onnx_outcome qf_onnx_map_shape(qf_onnx_call *call) {
     }
     attributes[QF_ATTR(shape_of, start)].integer = start;
     attributes[QF_ATTR(shape_of, end)].integer = end;
-    return qf_onnx_done(call, qf_onnx_emit(call, QF_OP_shape_of, &x, 1, attributes));
+    return qf_onnx_done(call, qf_import_op(qf_onnx_target(call), QF_OP_shape_of, &x, 1, attributes));
 }
 
 qf_onnx_outcome qf_onnx_map_size(qf_onnx_call *call) {
     qf_value x = qf_onnx_in(call, 0);
     if (qf_onnx_rank(call, x) > QF_MAX_RANK) return qf_onnx_decline(call, "the shape of its input is unknown");
     qf_dim count = qf_type_element_count(call->import->context, qf_value_type(qf_onnx_graph(call), x));
-    return qf_onnx_done(call, qf_onnx_symbolic(call, &count, 1, true));
+    return qf_onnx_done(call, qf_import_symbolic(qf_onnx_target(call), &count, 1, true));
 }
 
 /* --- ranges --- */
@@ -150,7 +151,8 @@ qf_onnx_outcome qf_onnx_map_range(qf_onnx_call *call) {
         !one_element(call, qf_onnx_in(call, 2), &step) || !qf_dim_is_constant(call->import->context, step, &stride) ||
         stride == 0 || stride == INT64_MIN)
         return qf_onnx_decline(call, "its bounds are computed at run time or are no whole numbers");
-    return qf_onnx_done(call, qf_onnx_iota(call, dtype, range_length(call, start, limit, stride), start, step));
+    return qf_onnx_done(
+        call, qf_import_iota(qf_onnx_target(call), dtype, range_length(call, start, limit, stride), start, step));
 }
 
 /* --- new shapes --- */
@@ -204,7 +206,7 @@ qf_onnx_outcome qf_onnx_map_reshape(qf_onnx_call *call) {
     if (hole != UINT32_MAX) dims[hole] = left_over(call, x, dims, rank, hole);
     if (hole != UINT32_MAX && !dims[hole].id)
         return qf_onnx_fault(call, QF_ERROR_VERIFY, "Reshape: the dim for -1 cannot be computed from the input's dims");
-    return qf_onnx_done(call, qf_onnx_view(call, x, dims, rank));
+    return qf_onnx_done(call, qf_import_view(qf_onnx_target(call), x, dims, rank));
 }
 
 qf_onnx_outcome qf_onnx_map_flatten(qf_onnx_call *call) {
@@ -219,7 +221,7 @@ qf_onnx_outcome qf_onnx_map_flatten(qf_onnx_call *call) {
     qf_context *context = call->import->context;
     qf_dim dims[2] = {qf_dim_product(context, own, (uint32_t)axis),
                       qf_dim_product(context, own + axis, rank - (uint32_t)axis)};
-    return qf_onnx_done(call, qf_onnx_view(call, x, dims, 2));
+    return qf_onnx_done(call, qf_import_view(qf_onnx_target(call), x, dims, 2));
 }
 
 qf_onnx_outcome qf_onnx_map_squeeze(qf_onnx_call *call) {
@@ -238,7 +240,7 @@ qf_onnx_outcome qf_onnx_map_squeeze(qf_onnx_call *call) {
         else
             dims[kept++] = dim;
     }
-    return qf_onnx_done(call, qf_onnx_view(call, x, dims, kept));
+    return qf_onnx_done(call, qf_import_view(qf_onnx_target(call), x, dims, kept));
 }
 
 qf_onnx_outcome qf_onnx_map_unsqueeze(qf_onnx_call *call) {
@@ -262,7 +264,7 @@ qf_onnx_outcome qf_onnx_map_unsqueeze(qf_onnx_call *call) {
             dims[i] = qf_onnx_dim(call, x, (int32_t)source++);
         }
     }
-    return qf_onnx_done(call, qf_onnx_view(call, x, dims, rank + added));
+    return qf_onnx_done(call, qf_import_view(qf_onnx_target(call), x, dims, rank + added));
 }
 
 /* Both sides broadcast: a 1 in the wanted shape keeps the input's dim. Dims that might differ are assumed equal. */
@@ -291,5 +293,5 @@ qf_onnx_outcome qf_onnx_map_expand(qf_onnx_call *call) {
         if (!qf_graph_add_guard(qf_onnx_graph(call), own, asked, call->location)) return QF_ONNX_FAILED;
         if (constant_asked) dims[i] = asked;
     }
-    return qf_onnx_done(call, qf_onnx_expand(call, x, dims, rank));
+    return qf_onnx_done(call, qf_import_expand(qf_onnx_target(call), x, dims, rank));
 }

@@ -29,13 +29,13 @@ qf_value qf_pt2_bitcast(qf_pt2_call *call, qf_value x, qf_dtype dtype) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_bitcast, attributes);
     attributes[QF_ATTR(bitcast, dtype)].integer = dtype;
-    return qf_pt2_emit(call, QF_OP_bitcast, &x, 1, attributes);
+    return qf_import_op(qf_pt2_target(call), QF_OP_bitcast, &x, 1, attributes);
 }
 
 qf_value qf_pt2_permute(qf_pt2_call *call, qf_value x, const int64_t *order, uint32_t rank) {
     bool same = true;
     for (uint32_t i = 0; i < rank; i++) same &= order[i] == (int64_t)i;
-    return same ? x : qf_import_permute(qf_pt2_emitter(call), x, order, rank);
+    return same ? x : qf_import_permute(qf_pt2_target(call), x, order, rank);
 }
 
 qf_value qf_pt2_swap(qf_pt2_call *call, qf_value x, uint32_t a, uint32_t b) {
@@ -47,13 +47,13 @@ qf_value qf_pt2_swap(qf_pt2_call *call, qf_value x, uint32_t a, uint32_t b) {
 }
 
 qf_value qf_pt2_concat(qf_pt2_call *call, const qf_value *parts, uint32_t count, uint32_t axis) {
-    return count == 1 && parts[0].id ? parts[0] : qf_import_concat(qf_pt2_emitter(call), parts, count, axis);
+    return count == 1 && parts[0].id ? parts[0] : qf_import_concat(qf_pt2_target(call), parts, count, axis);
 }
 
 qf_value qf_pt2_slice_axis(qf_pt2_call *call, qf_value x, uint32_t axis, qf_dim start, qf_dim end, int64_t step) {
     bool whole = step == 1 && axis < qf_pt2_rank(call, x) && start.id && qf_dim_is(call->import->context, start, 0) &&
                  end.id && qf_dim_equal(end, qf_pt2_dim_of(call, x, (int32_t)axis));
-    return whole ? x : qf_import_slice_axis(qf_pt2_emitter(call), x, axis, start, end, step);
+    return whole ? x : qf_import_slice_axis(qf_pt2_target(call), x, axis, start, end, step);
 }
 
 qf_value qf_pt2_put_part(qf_pt2_call *call, qf_value x, qf_value part, uint32_t axis, qf_dim start, qf_dim end) {
@@ -77,7 +77,7 @@ qf_value qf_pt2_unsqueeze(qf_pt2_call *call, qf_value x, uint32_t axis) {
     }
     for (uint32_t i = 0; i <= rank; i++)
         dims[i] = i == axis ? qf_pt2_constant(call, 1) : qf_pt2_dim_of(call, x, (int32_t)(i - (i > axis)));
-    return qf_pt2_view(call, x, dims, rank + 1);
+    return qf_import_view(qf_pt2_target(call), x, dims, rank + 1);
 }
 
 qf_value qf_pt2_squeeze(qf_pt2_call *call, qf_value x, uint32_t axis) {
@@ -86,7 +86,7 @@ qf_value qf_pt2_squeeze(qf_pt2_call *call, qf_value x, uint32_t axis) {
     if (rank > QF_MAX_RANK || axis >= rank) return (qf_value){0};
     for (uint32_t i = 0; i < rank; i++)
         if (i != axis) dims[count++] = qf_pt2_dim_of(call, x, (int32_t)i);
-    return qf_pt2_view(call, x, dims, count);
+    return qf_import_view(qf_pt2_target(call), x, dims, count);
 }
 
 qf_value qf_pt2_like(qf_pt2_call *call, qf_value x, double number) {

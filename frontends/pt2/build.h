@@ -55,7 +55,7 @@ typedef struct qf_pt2_axes {
 bool qf_pt2_read_axes(qf_pt2_call *call, const char *name, uint32_t rank, qf_pt2_axes *out);
 
 /* --- emitting: as in frontends/emit.h --- */
-static inline qf_import_target qf_pt2_emitter(qf_pt2_call *call) {
+static inline qf_import_target qf_pt2_target(qf_pt2_call *call) {
     qf_pt2_import *import = call->import;
     return (qf_import_target){.graph = import->graph,
                               .location = call->location,
@@ -64,55 +64,26 @@ static inline qf_import_target qf_pt2_emitter(qf_pt2_call *call) {
                               .node_count = &import->node_count,
                               .max_nodes = import->options.max_nodes};
 }
-static inline qf_node qf_pt2_emit_node(qf_pt2_call *call, qf_op op, const qf_value *operands, uint32_t count,
-                                       const qf_attribute *attributes, uint32_t result_count) {
-    return qf_import_node(qf_pt2_emitter(call), op, operands, count, attributes, result_count);
-}
-static inline qf_value qf_pt2_emit(qf_pt2_call *call, qf_op op, const qf_value *operands, uint32_t count,
-                                   const qf_attribute *attributes) {
-    return qf_import_op(qf_pt2_emitter(call), op, operands, count, attributes);
-}
-static inline qf_value qf_pt2_unary(qf_pt2_call *call, qf_op op, qf_value x) {
-    return qf_pt2_emit(call, op, &x, 1, NULL);
-}
-static inline qf_value qf_pt2_binary(qf_pt2_call *call, qf_op op, qf_value a, qf_value b) {
-    return qf_pt2_emit(call, op, (qf_value[]){a, b}, 2, NULL);
-}
-static inline qf_value qf_pt2_where(qf_pt2_call *call, qf_value condition, qf_value a, qf_value b) {
-    return qf_pt2_emit(call, QF_OP_where, (qf_value[]){condition, a, b}, 3, NULL);
-}
 /* As torch does: FP8 does not saturate. */
 static inline qf_value qf_pt2_cast(qf_pt2_call *call, qf_value x, qf_dtype dtype) {
-    return x.id ? qf_import_cast(qf_pt2_emitter(call), x, dtype, false) : x;
-}
-static inline qf_value qf_pt2_view(qf_pt2_call *call, qf_value x, const qf_dim *dims, uint32_t rank) {
-    return qf_import_view(qf_pt2_emitter(call), x, dims, rank);
-}
-static inline qf_value qf_pt2_expand(qf_pt2_call *call, qf_value x, const qf_dim *dims, uint32_t rank) {
-    return qf_import_expand(qf_pt2_emitter(call), x, dims, rank);
+    return x.id ? qf_import_cast(qf_pt2_target(call), x, dtype, false) : x;
 }
 static inline qf_value qf_pt2_reduce(qf_pt2_call *call, qf_op op, qf_value x, const int64_t *axes, uint32_t count,
                                      bool keep) {
-    return count ? qf_import_reduce(qf_pt2_emitter(call), op, x, axes, count, keep) : x;
-}
-static inline qf_value qf_pt2_contract(qf_pt2_call *call, const char *equation, qf_value a, qf_value b) {
-    return qf_import_contract(qf_pt2_emitter(call), equation, a, b);
+    return count ? qf_import_reduce(qf_pt2_target(call), op, x, axes, count, keep) : x;
 }
 static inline qf_value qf_pt2_matmul(qf_pt2_call *call, qf_value a, qf_value b, bool swap_b) {
-    return qf_import_matmul(qf_pt2_emitter(call), a, b, false, swap_b);
-}
-static inline qf_value qf_pt2_iota(qf_pt2_call *call, qf_dtype dtype, qf_dim count, qf_dim start, qf_dim step) {
-    return qf_import_iota(qf_pt2_emitter(call), dtype, count, start, step);
+    return qf_import_matmul(qf_pt2_target(call), a, b, false, swap_b);
 }
 static inline qf_value qf_pt2_scalar(qf_pt2_call *call, qf_dtype dtype, double number) {
-    return qf_import_number(qf_pt2_emitter(call), dtype, number, false);
+    return qf_import_number(qf_pt2_target(call), dtype, number, false);
 }
 static inline qf_value qf_pt2_filled(qf_pt2_call *call, qf_dtype dtype, double number, const qf_dim *dims,
                                      uint32_t rank) {
-    return qf_import_full(qf_pt2_emitter(call), qf_pt2_scalar(call, dtype, number), dims, rank);
+    return qf_import_full(qf_pt2_target(call), qf_pt2_scalar(call, dtype, number), dims, rank);
 }
 static inline qf_value qf_pt2_symbolic(qf_pt2_call *call, qf_dim dim) { /* i64[] */
-    return qf_import_symbolic(qf_pt2_emitter(call), &dim, 1, true);
+    return qf_import_symbolic(qf_pt2_target(call), &dim, 1, true);
 }
 
 /* --- emitting: build.c --- */

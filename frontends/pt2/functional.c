@@ -105,7 +105,7 @@ static uint32_t view_of_base(qf_pt2_call *call, const char *name, uint32_t base)
     }
     (void)snprintf(key, sizeof key, "_%s_size", name);
     if (!qf_pt2_dims(call, key, sizes, QF_MAX_RANK, &rank)) return base;
-    return qf_pt2_tensor_view(call->import, base, qf_pt2_view(call, value, sizes, rank));
+    return qf_pt2_tensor_view(call->import, base, qf_import_view(qf_pt2_target(call), value, sizes, rank));
 }
 
 /* The written arguments of the call, from its "_<name>_base_index". */

@@ -21,7 +21,8 @@ qf_value qf_pt2_emit_attention(qf_pt2_call *call, const qf_pt2_attention *attent
     attributes[QF_ATTR(attention, align)].integer = attention->top_left ? QF_VALUE_top_left : QF_VALUE_bottom_right;
     attributes[QF_ATTR(attention, layout)].integer = QF_VALUE_bhsd;
     attributes[QF_ATTR(attention, empty_row)].integer = QF_VALUE_zero;
-    qf_node node = qf_pt2_emit_node(call, QF_OP_attention, operands, QF_COUNT_OF(operands), attributes, results);
+    qf_node node =
+        qf_import_node(qf_pt2_target(call), QF_OP_attention, operands, QF_COUNT_OF(operands), attributes, results);
     if (!node.id) return (qf_value){0};
     if (out_lse) *out_lse = qf_node_result(qf_pt2_graph(call), node, QF_OUT(attention, lse));
     return qf_node_result(qf_pt2_graph(call), node, 0);
@@ -35,7 +36,7 @@ static qf_value as_rank_4(qf_pt2_call *call, qf_value x) {
     qf_dim dims[4];
     dims[0] = qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x), rank - 3);
     for (uint32_t i = 1; i < 4; i++) dims[i] = qf_pt2_dim_of(call, x, (int32_t)(rank - 4 + i));
-    return qf_pt2_view(call, x, dims, 4);
+    return qf_import_view(qf_pt2_target(call), x, dims, 4);
 }
 
 static qf_value back_to(qf_pt2_call *call, qf_value y, qf_value q) {
@@ -44,7 +45,7 @@ static qf_value back_to(qf_pt2_call *call, qf_value y, qf_value q) {
     if (!y.id || rank == 4) return y;
     for (uint32_t i = 0; i < rank; i++) dims[i] = qf_pt2_dim_of(call, q, (int32_t)i);
     dims[rank - 1] = qf_pt2_dim_of(call, y, 3);
-    return qf_pt2_view(call, y, dims, rank);
+    return qf_import_view(qf_pt2_target(call), y, dims, rank);
 }
 
 static bool head_dim_of(const qf_pt2_call *call, qf_value x, int64_t *out) {

@@ -27,15 +27,15 @@ static qf_value number(qf_pt2_call *call, qf_value like, double value) {
 }
 
 static qf_value add(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_pt2_binary(call, QF_OP_add, a, b);
+    return qf_import_binary(qf_pt2_target(call), QF_OP_add, a, b);
 }
 
 static qf_value sub(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_pt2_binary(call, QF_OP_sub, a, b);
+    return qf_import_binary(qf_pt2_target(call), QF_OP_sub, a, b);
 }
 
 static qf_value mul(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_pt2_binary(call, QF_OP_mul, a, b);
+    return qf_import_binary(qf_pt2_target(call), QF_OP_mul, a, b);
 }
 
 static qf_value scaled(qf_pt2_call *call, qf_value a, double factor) {
@@ -43,7 +43,7 @@ static qf_value scaled(qf_pt2_call *call, qf_value a, double factor) {
 }
 
 static qf_value less(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_pt2_binary(call, QF_OP_less, a, b);
+    return qf_import_binary(qf_pt2_target(call), QF_OP_less, a, b);
 }
 
 /* --- functions of one number --- */
@@ -51,31 +51,35 @@ static qf_value less(qf_pt2_call *call, qf_value a, qf_value b) {
 /* log(1 + x), through f64, where 1 + x keeps what f32 drops. */
 static qf_value log_of_one_plus(qf_pt2_call *call, qf_value x) {
     qf_value wide = qf_pt2_cast(call, x, QF_F64);
-    qf_value y = qf_pt2_unary(call, QF_OP_log, add(call, wide, number(call, wide, 1)));
+    qf_value y = qf_import_unary(qf_pt2_target(call), QF_OP_log, add(call, wide, number(call, wide, 1)));
     return qf_pt2_cast(call, y, qf_pt2_dtype_of(call, x));
 }
 
 static qf_value truncated(qf_pt2_call *call, qf_value x) {
-    return qf_pt2_where(call, less(call, x, number(call, x, 0)), qf_pt2_unary(call, QF_OP_ceil, x),
-                        qf_pt2_unary(call, QF_OP_floor, x));
+    return qf_import_where(qf_pt2_target(call), less(call, x, number(call, x, 0)),
+                           qf_import_unary(qf_pt2_target(call), QF_OP_ceil, x),
+                           qf_import_unary(qf_pt2_target(call), QF_OP_floor, x));
 }
 
 static qf_value softplus(qf_pt2_call *call, qf_value x, double beta, double threshold) {
     qf_value steep = scaled(call, x, beta);
-    qf_value soft = scaled(call, log_of_one_plus(call, qf_pt2_unary(call, QF_OP_exp, steep)), 1 / beta);
-    return qf_pt2_where(call, less(call, number(call, x, threshold), steep), x, soft);
+    qf_value soft =
+        scaled(call, log_of_one_plus(call, qf_import_unary(qf_pt2_target(call), QF_OP_exp, steep)), 1 / beta);
+    return qf_import_where(qf_pt2_target(call), less(call, number(call, x, threshold), steep), x, soft);
 }
 
 static qf_value clamped(qf_pt2_call *call, qf_value x, double low, double high) {
-    return qf_pt2_emit(call, QF_OP_clamp, (qf_value[]){x, number(call, x, low), number(call, x, high)}, 3, NULL);
+    return qf_import_op(qf_pt2_target(call), QF_OP_clamp, (qf_value[]){x, number(call, x, low), number(call, x, high)},
+                        3, NULL);
 }
 
 /* max(0, x) * scale + min(0, alpha * (e^(x * input_scale) - 1)) * scale */
 static qf_value elu(qf_pt2_call *call, qf_value x) {
     double alpha = qf_pt2_number(call, "alpha", 1), scale = qf_pt2_number(call, "scale", 1);
-    qf_value powers = qf_pt2_unary(call, QF_OP_exp, scaled(call, x, qf_pt2_number(call, "input_scale", 1)));
+    qf_value powers =
+        qf_import_unary(qf_pt2_target(call), QF_OP_exp, scaled(call, x, qf_pt2_number(call, "input_scale", 1)));
     qf_value low = scaled(call, sub(call, powers, number(call, x, 1)), alpha * scale);
-    return qf_pt2_where(call, less(call, number(call, x, 0), x), scaled(call, x, scale), low);
+    return qf_import_where(qf_pt2_target(call), less(call, number(call, x, 0), x), scaled(call, x, scale), low);
 }
 
 qf_pt2_outcome qf_pt2_map_function(qf_pt2_call *call) {
@@ -85,24 +89,30 @@ qf_pt2_outcome qf_pt2_map_function(qf_pt2_call *call) {
     case QF_PT2_TRUNC: y = truncated(call, x); break;
     case QF_PT2_LOG1P: y = log_of_one_plus(call, x); break;
     case QF_PT2_EXPM1:
-        y = sub(call, qf_pt2_unary(call, QF_OP_exp, qf_pt2_cast(call, x, QF_F64)), qf_pt2_scalar(call, QF_F64, 1));
+        y = sub(call, qf_import_unary(qf_pt2_target(call), QF_OP_exp, qf_pt2_cast(call, x, QF_F64)),
+                qf_pt2_scalar(call, QF_F64, 1));
         break;
-    case QF_PT2_LOG2: y = scaled(call, qf_pt2_unary(call, QF_OP_log, qf_pt2_cast(call, x, QF_F64)), 1 / log(2)); break;
+    case QF_PT2_LOG2:
+        y = scaled(call, qf_import_unary(qf_pt2_target(call), QF_OP_log, qf_pt2_cast(call, x, QF_F64)), 1 / log(2));
+        break;
     case QF_PT2_LOG10:
-        y = scaled(call, qf_pt2_unary(call, QF_OP_log, qf_pt2_cast(call, x, QF_F64)), 1 / log(10));
+        y = scaled(call, qf_import_unary(qf_pt2_target(call), QF_OP_log, qf_pt2_cast(call, x, QF_F64)), 1 / log(10));
         break;
-    case QF_PT2_EXP2: y = qf_pt2_binary(call, QF_OP_pow, number(call, x, 2), x); break;
+    case QF_PT2_EXP2: y = qf_import_binary(qf_pt2_target(call), QF_OP_pow, number(call, x, 2), x); break;
     case QF_PT2_TAN:
-        y = qf_pt2_binary(call, QF_OP_div, qf_pt2_unary(call, QF_OP_sin, x), qf_pt2_unary(call, QF_OP_cos, x));
+        y = qf_import_binary(qf_pt2_target(call), QF_OP_div, qf_import_unary(qf_pt2_target(call), QF_OP_sin, x),
+                             qf_import_unary(qf_pt2_target(call), QF_OP_cos, x));
         break;
     case QF_PT2_SOFTPLUS:
         y = softplus(call, x, qf_pt2_number(call, "beta", 1), qf_pt2_number(call, "threshold", 20));
         break;
-    case QF_PT2_MISH: y = mul(call, x, qf_pt2_unary(call, QF_OP_tanh, softplus(call, x, 1, 20))); break;
+    case QF_PT2_MISH:
+        y = mul(call, x, qf_import_unary(qf_pt2_target(call), QF_OP_tanh, softplus(call, x, 1, 20)));
+        break;
     case QF_PT2_ELU: y = elu(call, x); break;
     case QF_PT2_LEAKY_RELU:
-        y = qf_pt2_where(call, less(call, number(call, x, 0), x), x,
-                         scaled(call, x, qf_pt2_number(call, "negative_slope", 0.01)));
+        y = qf_import_where(qf_pt2_target(call), less(call, number(call, x, 0), x), x,
+                            scaled(call, x, qf_pt2_number(call, "negative_slope", 0.01)));
         break;
     case QF_PT2_HARDTANH:
         y = clamped(call, x, qf_pt2_number(call, "min_val", -1), qf_pt2_number(call, "max_val", 1));
@@ -120,8 +130,9 @@ qf_pt2_outcome qf_pt2_map_is_finite(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     if (!qf_dtype_is_float(qf_pt2_dtype_of(call, x))) return qf_pt2_decline(call, no_float);
     qf_value odd =
-        qf_pt2_binary(call, QF_OP_or, qf_pt2_unary(call, QF_OP_is_nan, x), qf_pt2_unary(call, QF_OP_is_inf, x));
-    return qf_pt2_done(call, qf_pt2_unary(call, QF_OP_not, odd));
+        qf_import_binary(qf_pt2_target(call), QF_OP_or, qf_import_unary(qf_pt2_target(call), QF_OP_is_nan, x),
+                         qf_import_unary(qf_pt2_target(call), QF_OP_is_inf, x));
+    return qf_pt2_done(call, qf_import_unary(qf_pt2_target(call), QF_OP_not, odd));
 }
 
 /* NaN, +inf and -inf become numbers: 0 and the largest ones unless said otherwise. */
@@ -132,10 +143,12 @@ qf_pt2_outcome qf_pt2_map_nan_to_num(qf_pt2_call *call) {
     double largest = dtype == QF_F64 ? DBL_MAX : qf_dtype_largest(dtype);
     qf_value high = number(call, x, qf_pt2_number(call, "posinf", largest));
     qf_value low = number(call, x, qf_pt2_number(call, "neginf", -largest));
-    qf_value infinite = qf_pt2_unary(call, QF_OP_is_inf, x), negative = less(call, x, number(call, x, 0));
-    qf_value y = qf_pt2_where(call, infinite, qf_pt2_where(call, negative, low, high), x);
-    return qf_pt2_done(call, qf_pt2_where(call, qf_pt2_unary(call, QF_OP_is_nan, x),
-                                          number(call, x, qf_pt2_number(call, "nan", 0)), y));
+    qf_value infinite = qf_import_unary(qf_pt2_target(call), QF_OP_is_inf, x),
+             negative = less(call, x, number(call, x, 0));
+    qf_value y =
+        qf_import_where(qf_pt2_target(call), infinite, qf_import_where(qf_pt2_target(call), negative, low, high), x);
+    return qf_pt2_done(call, qf_import_where(qf_pt2_target(call), qf_import_unary(qf_pt2_target(call), QF_OP_is_nan, x),
+                                             number(call, x, qf_pt2_number(call, "nan", 0)), y));
 }
 
 /* The remainder with the sign of self. */
@@ -146,7 +159,7 @@ qf_pt2_outcome qf_pt2_map_fmod(qf_pt2_call *call) {
         return qf_pt2_decline(call, "it mixes element types, or reads some, that QFuse does not have");
     qf_pt2_defaults(call, QF_OP_mod, attributes);
     attributes[QF_ATTR(mod, fmod)].integer = true;
-    qf_value y = qf_pt2_emit(call, QF_OP_mod, (qf_value[]){pair.a, pair.b}, 2, attributes);
+    qf_value y = qf_import_op(qf_pt2_target(call), QF_OP_mod, (qf_value[]){pair.a, pair.b}, 2, attributes);
     return qf_pt2_done(call, qf_pt2_cast(call, y, pair.result));
 }
 
@@ -167,7 +180,7 @@ qf_pt2_outcome qf_pt2_map_addc(qf_pt2_call *call) {
     qf_value x[3];
     if (!all_widened(call, names, 3, x)) return qf_pt2_decline(call, no_float);
     qf_value part = scaled(call, x[1], qf_pt2_number(call, "value", 1));
-    part = qf_pt2_binary(call, call->row->argument ? QF_OP_div : QF_OP_mul, part, x[2]);
+    part = qf_import_binary(qf_pt2_target(call), call->row->argument ? QF_OP_div : QF_OP_mul, part, x[2]);
     return done_like(call, "self", add(call, x[0], part));
 }
 
@@ -193,7 +206,8 @@ qf_pt2_outcome qf_pt2_map_glu(qf_pt2_call *call) {
     qf_dim whole = qf_pt2_dim_of(call, x, (int32_t)axis), zero = qf_pt2_constant(call, 0);
     qf_dim half = qf_dim_divide_exactly(call->import->context, whole, qf_pt2_constant(call, 2));
     if (!half.id) return qf_pt2_decline(call, "its axis has no halves");
-    qf_value gate = qf_pt2_unary(call, QF_OP_sigmoid, qf_pt2_slice_axis(call, x, axis, half, whole, 1));
+    qf_value gate =
+        qf_import_unary(qf_pt2_target(call), QF_OP_sigmoid, qf_pt2_slice_axis(call, x, axis, half, whole, 1));
     return done_like(call, "self", mul(call, qf_pt2_slice_axis(call, x, axis, zero, half, 1), gate));
 }
 
@@ -207,8 +221,9 @@ qf_pt2_outcome qf_pt2_map_prelu(qf_pt2_call *call) {
     qf_dim dims[QF_MAX_RANK];
     for (uint32_t i = 0; i < rank; i++) dims[i] = qf_pt2_constant(call, 1);
     if (rank > 1 && qf_pt2_rank(call, x[1]) == 1) dims[1] = qf_pt2_dim_of(call, x[1], 0);
-    qf_value slope = rank > 1 ? qf_pt2_view(call, x[1], dims, rank) : x[1];
-    qf_value y = qf_pt2_where(call, less(call, number(call, x[0], 0), x[0]), x[0], mul(call, x[0], slope));
+    qf_value slope = rank > 1 ? qf_import_view(qf_pt2_target(call), x[1], dims, rank) : x[1];
+    qf_value y =
+        qf_import_where(qf_pt2_target(call), less(call, number(call, x[0], 0), x[0]), x[0], mul(call, x[0], slope));
     return done_like(call, "self", y);
 }
 
@@ -231,9 +246,10 @@ qf_pt2_outcome qf_pt2_map_logsumexp(qf_pt2_call *call) {
     if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, no_shape);
     if (!axes_of(call, x, &axes)) return QF_PT2_FAILED;
     qf_value most = qf_pt2_reduce(call, QF_OP_reduce_max, x, axes.items, axes.count, true);
-    most = qf_pt2_where(call, qf_pt2_unary(call, QF_OP_is_inf, most), number(call, x, 0), most);
-    qf_value all = sum(call, qf_pt2_unary(call, QF_OP_exp, sub(call, x, most)), &axes, true);
-    qf_value y = add(call, most, qf_pt2_unary(call, QF_OP_log, all));
+    most = qf_import_where(qf_pt2_target(call), qf_import_unary(qf_pt2_target(call), QF_OP_is_inf, most),
+                           number(call, x, 0), most);
+    qf_value all = sum(call, qf_import_unary(qf_pt2_target(call), QF_OP_exp, sub(call, x, most)), &axes, true);
+    qf_value y = add(call, most, qf_import_unary(qf_pt2_target(call), QF_OP_log, all));
     if (!keep) y = qf_pt2_reduce(call, QF_OP_reduce_sum, y, axes.items, axes.count, false); /* of one element each */
     return done_like(call, "self", y);
 }
@@ -249,11 +265,12 @@ qf_pt2_outcome qf_pt2_map_vector_norm(qf_pt2_call *call) {
     if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, no_shape);
     if (!axes_of(call, x, &axes)) return QF_PT2_FAILED;
     if (order == 2)
-        y = qf_pt2_unary(call, QF_OP_sqrt, sum(call, mul(call, x, x), &axes, keep));
+        y = qf_import_unary(qf_pt2_target(call), QF_OP_sqrt, sum(call, mul(call, x, x), &axes, keep));
     else if (order == 1)
-        y = sum(call, qf_pt2_unary(call, QF_OP_abs, x), &axes, keep);
+        y = sum(call, qf_import_unary(qf_pt2_target(call), QF_OP_abs, x), &axes, keep);
     else if (order == HUGE_VAL)
-        y = qf_pt2_reduce(call, QF_OP_reduce_max, qf_pt2_unary(call, QF_OP_abs, x), axes.items, axes.count, keep);
+        y = qf_pt2_reduce(call, QF_OP_reduce_max, qf_import_unary(qf_pt2_target(call), QF_OP_abs, x), axes.items,
+                          axes.count, keep);
     else
         return qf_pt2_decline(call, "its order is none of 1, 2 and infinity");
     return qf_pt2_done(call, qf_pt2_cast(call, y, dtype));
@@ -276,8 +293,8 @@ qf_pt2_outcome qf_pt2_map_variance(qf_pt2_call *call) {
     qf_value total = sum(call, mul(call, apart, apart), &axes, keep);
     qf_value weight = qf_pt2_cast(call, qf_pt2_symbolic(call, count), qf_pt2_dtype_of(call, x));
     if (correction != 0) weight = sub(call, weight, number(call, weight, correction));
-    qf_value y = qf_pt2_binary(call, QF_OP_div, total, weight);
-    return done_like(call, "self", call->row->argument ? qf_pt2_unary(call, QF_OP_sqrt, y) : y);
+    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_div, total, weight);
+    return done_like(call, "self", call->row->argument ? qf_import_unary(qf_pt2_target(call), QF_OP_sqrt, y) : y);
 }
 
 /* Groups of channels are layer-normalised as one axis each; weight and bias are by channel. */
@@ -298,13 +315,13 @@ qf_pt2_outcome qf_pt2_map_group_norm(qf_pt2_call *call) {
     qf_pt2_defaults(call, QF_OP_layer_norm, attributes);
     attributes[QF_ATTR(layer_norm, axis)].integer = 2;
     attributes[QF_ATTR(layer_norm, epsilon)].number = qf_pt2_number(call, "eps", 1e-5);
-    qf_value y = qf_pt2_view(call, x, (qf_dim[]){samples, groups, rest}, 3);
-    y = qf_pt2_emit(call, QF_OP_layer_norm, &y, 1, attributes);
-    y = qf_pt2_view(call, y, qf_value_dims(graph, x), rank);
+    qf_value y = qf_import_view(qf_pt2_target(call), x, (qf_dim[]){samples, groups, rest}, 3);
+    y = qf_import_op(qf_pt2_target(call), QF_OP_layer_norm, &y, 1, attributes);
+    y = qf_import_view(qf_pt2_target(call), y, qf_value_dims(graph, x), rank);
     for (uint32_t i = 0; i < rank; i++) dims[i] = i == 1 ? qf_pt2_dim_of(call, x, 1) : qf_pt2_constant(call, 1);
     qf_dtype dtype = qf_pt2_dtype_of(call, x);
-    if (weight.id) y = mul(call, y, qf_pt2_view(call, qf_pt2_cast(call, weight, dtype), dims, rank));
-    if (bias.id) y = add(call, y, qf_pt2_view(call, qf_pt2_cast(call, bias, dtype), dims, rank));
+    if (weight.id) y = mul(call, y, qf_import_view(qf_pt2_target(call), qf_pt2_cast(call, weight, dtype), dims, rank));
+    if (bias.id) y = add(call, y, qf_import_view(qf_pt2_target(call), qf_pt2_cast(call, bias, dtype), dims, rank));
     return done_like(call, "input", y);
 }
 
@@ -321,11 +338,11 @@ qf_pt2_outcome qf_pt2_map_batch_norm(qf_pt2_call *call) {
     for (uint32_t i = 0; i < rank; i++) dims[i] = i == 1 ? qf_pt2_dim_of(call, x, 1) : qf_pt2_constant(call, 1);
     for (uint32_t i = 0; i < 4; i++) {
         parts[i] = qf_pt2_cast(call, qf_pt2_in(call, names[i]), qf_pt2_dtype_of(call, x));
-        if (parts[i].id) parts[i] = qf_pt2_view(call, parts[i], dims, rank);
+        if (parts[i].id) parts[i] = qf_import_view(qf_pt2_target(call), parts[i], dims, rank);
     }
     if (!parts[2].id || !parts[3].id) return qf_pt2_decline(call, "it has no statistics");
     qf_value spread = add(call, parts[3], number(call, x, qf_pt2_number(call, "eps", 1e-5)));
-    qf_value y = mul(call, sub(call, x, parts[2]), qf_pt2_unary(call, QF_OP_rsqrt, spread));
+    qf_value y = mul(call, sub(call, x, parts[2]), qf_import_unary(qf_pt2_target(call), QF_OP_rsqrt, spread));
     if (parts[0].id) y = mul(call, y, parts[0]);
     if (parts[1].id) y = add(call, y, parts[1]);
     return done_like(call, "input", y);
@@ -403,8 +420,8 @@ qf_pt2_outcome qf_pt2_map_one_hot(qf_pt2_call *call) {
     qf_pt2_defaults(call, QF_OP_one_hot, attributes);
     attributes[QF_ATTR(one_hot, depth)].dim = classes;
     attributes[QF_ATTR(one_hot, axis)].integer = -1;
-    qf_value values =
-        qf_pt2_iota(call, QF_I64, qf_pt2_constant(call, 2), qf_pt2_constant(call, 0), qf_pt2_constant(call, 1));
-    return qf_pt2_done(call,
-                       qf_pt2_emit(call, QF_OP_one_hot, (qf_value[]){qf_pt2_in(call, "self"), values}, 2, attributes));
+    qf_value values = qf_import_iota(qf_pt2_target(call), QF_I64, qf_pt2_constant(call, 2), qf_pt2_constant(call, 0),
+                                     qf_pt2_constant(call, 1));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_one_hot,
+                                          (qf_value[]){qf_pt2_in(call, "self"), values}, 2, attributes));
 }

@@ -23,12 +23,14 @@ qf_pt2_outcome qf_pt2_map_linear(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "input"), weight = qf_pt2_in(call, "weight"), bias = qf_pt2_in(call, "bias");
     if (!is_matrix_like(call, x) || qf_pt2_rank(call, weight) != 2) return qf_pt2_decline(call, unfit);
     qf_value y = qf_pt2_matmul(call, x, weight, true);
-    return qf_pt2_done(call, bias.id ? qf_pt2_binary(call, QF_OP_add, y, bias) : y);
+    return qf_pt2_done(call, bias.id ? qf_import_binary(qf_pt2_target(call), QF_OP_add, y, bias) : y);
 }
 
 static qf_value scaled(qf_pt2_call *call, qf_value x, const char *name) {
     double factor = qf_pt2_number(call, name, 1);
-    return factor == 1 ? x : qf_pt2_binary(call, QF_OP_mul, x, qf_pt2_scalar(call, qf_pt2_dtype_of(call, x), factor));
+    return factor == 1 ? x
+                       : qf_import_binary(qf_pt2_target(call), QF_OP_mul, x,
+                                          qf_pt2_scalar(call, qf_pt2_dtype_of(call, x), factor));
 }
 
 /* addmm, baddbmm: beta * self + alpha * product. */
@@ -38,7 +40,8 @@ qf_pt2_outcome qf_pt2_map_addmm(qf_pt2_call *call) {
     if (!is_matrix_like(call, a) || !is_matrix_like(call, b)) return qf_pt2_decline(call, unfit);
     qf_value product = scaled(call, qf_pt2_matmul(call, a, b, false), "alpha");
     if (qf_pt2_number(call, "beta", 1) == 0) return qf_pt2_done(call, product);
-    return qf_pt2_done(call, qf_pt2_binary(call, QF_OP_add, product, scaled(call, qf_pt2_in(call, "self"), "beta")));
+    return qf_pt2_done(
+        call, qf_import_binary(qf_pt2_target(call), QF_OP_add, product, scaled(call, qf_pt2_in(call, "self"), "beta")));
 }
 
 /* Two operands without repeated labels or an ellipsis; spaces go. */
@@ -71,8 +74,8 @@ qf_pt2_outcome qf_pt2_map_einsum(qf_pt2_call *call) {
         return qf_pt2_decline(call, "its equation is not one of two operands with all labels written once");
     if (!qf_pt2_tensors(call, "tensors", &tensors, &count) || count != 2 || !tensors[0] || !tensors[1])
         return qf_pt2_decline(call, "it has not two operands");
-    return qf_pt2_done(call,
-                       qf_pt2_contract(call, equation, qf_pt2_read(call, tensors[0]), qf_pt2_read(call, tensors[1])));
+    return qf_pt2_done(call, qf_import_contract(qf_pt2_target(call), equation, qf_pt2_read(call, tensors[0]),
+                                                qf_pt2_read(call, tensors[1])));
 }
 
 /* --- convolution --- */
@@ -105,5 +108,6 @@ qf_pt2_outcome qf_pt2_map_conv(qf_pt2_call *call) {
     attributes[QF_ATTR(conv, pads_after)] = (qf_attribute){.ints = pads, .count = axes};
     attributes[QF_ATTR(conv, dilations)] = (qf_attribute){.ints = dilations, .count = axes};
     attributes[QF_ATTR(conv, groups)].integer = qf_pt2_int(call, "groups", 1);
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_conv, (qf_value[]){x, weight, bias}, 3, attributes));
+    return qf_pt2_done(call,
+                       qf_import_op(qf_pt2_target(call), QF_OP_conv, (qf_value[]){x, weight, bias}, 3, attributes));
 }

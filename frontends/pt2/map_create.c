@@ -42,7 +42,7 @@ qf_pt2_outcome qf_pt2_map_full(qf_pt2_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_full, attributes);
     attributes[QF_ATTR(full, shape)] = (qf_attribute){.dims = dims, .count = rank};
-    return qf_pt2_done(call, rank ? qf_pt2_emit(call, QF_OP_full, &value, 1, attributes) : value);
+    return qf_pt2_done(call, rank ? qf_import_op(qf_pt2_target(call), QF_OP_full, &value, 1, attributes) : value);
 }
 
 /* zeros_like, ones_like, empty_like, full_like. */
@@ -74,10 +74,10 @@ static qf_pt2_outcome fractions(qf_pt2_call *call) {
     qf_dtype dtype;
     if (!dtype_or(call, QF_F32, &dtype)) return qf_pt2_decline(call, no_type);
     if (!(count >= 0 && count < 1e15)) return qf_pt2_decline(call, "its bounds and its step do not fit");
-    qf_value y = qf_pt2_iota(call, QF_F64, qf_pt2_constant(call, (int64_t)count), qf_pt2_constant(call, 0),
-                             qf_pt2_constant(call, 1));
-    y = qf_pt2_binary(call, QF_OP_mul, y, qf_pt2_scalar(call, QF_F64, step));
-    y = qf_pt2_binary(call, QF_OP_add, y, qf_pt2_scalar(call, QF_F64, start));
+    qf_value y = qf_import_iota(qf_pt2_target(call), QF_F64, qf_pt2_constant(call, (int64_t)count),
+                                qf_pt2_constant(call, 0), qf_pt2_constant(call, 1));
+    y = qf_import_binary(qf_pt2_target(call), QF_OP_mul, y, qf_pt2_scalar(call, QF_F64, step));
+    y = qf_import_binary(qf_pt2_target(call), QF_OP_add, y, qf_pt2_scalar(call, QF_F64, start));
     return qf_pt2_done(call, qf_pt2_cast(call, y, dtype));
 }
 
@@ -101,7 +101,7 @@ qf_pt2_outcome qf_pt2_map_arange(qf_pt2_call *call) {
                              : qf_dim_floor_divide(context, qf_dim_add_constant(context, span, size - 1),
                                                    qf_pt2_constant(call, size));
     if (!qf_dim_nonnegative(context, &facts, count)) count = qf_dim_maximum(context, count, qf_pt2_constant(call, 0));
-    return qf_pt2_done(call, qf_pt2_iota(call, dtype, count, start, step));
+    return qf_pt2_done(call, qf_import_iota(qf_pt2_target(call), dtype, count, start, step));
 }
 
 /* --- sizes --- */
@@ -165,5 +165,5 @@ qf_pt2_outcome qf_pt2_map_triangle(qf_pt2_call *call) {
     qf_pt2_defaults(call, QF_OP_triangle, attributes);
     attributes[QF_ATTR(triangle, upper)].integer = call->row->argument;
     attributes[QF_ATTR(triangle, diagonal)].dim = diagonal;
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_triangle, &x, 1, attributes));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_triangle, &x, 1, attributes));
 }

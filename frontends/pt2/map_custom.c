@@ -46,7 +46,7 @@ static qf_value single_scale(qf_pt2_call *call, qf_value scale) {
     if (rank > QF_MAX_RANK) return (qf_value){0};
     for (uint32_t i = 0; i < rank; i++)
         if (!qf_dim_is(call->import->context, qf_pt2_dim_of(call, scale, (int32_t)i), 1)) return (qf_value){0};
-    return qf_pt2_view(call, qf_pt2_cast(call, scale, QF_F32), NULL, 0);
+    return qf_import_view(qf_pt2_target(call), qf_pt2_cast(call, scale, QF_F32), NULL, 0);
 }
 
 const char qf_pt2_scale_shape[] = "its scale is not one number for the whole tensor";
@@ -58,7 +58,7 @@ static qf_value quantize(qf_pt2_call *call, qf_value x, qf_value scale, qf_dtype
     attributes[QF_ATTR(quantize, dtype)].integer = dtype;
     attributes[QF_ATTR(quantize, mode)].integer = mode_of(call);
     attributes[QF_ATTR(quantize, axis)].integer = axis;
-    return qf_pt2_emit(call, QF_OP_quantize, (qf_value[]){x, scale}, 2, attributes);
+    return qf_import_op(qf_pt2_target(call), QF_OP_quantize, (qf_value[]){x, scale}, 2, attributes);
 }
 
 static qf_pt2_outcome map_quantize(qf_pt2_call *call) {
@@ -77,7 +77,8 @@ static qf_value dynamic_quantize(qf_pt2_call *call, qf_value x, qf_value bound, 
     attributes[QF_ATTR(dynamic_quantize, dtype)].integer = dtype;
     attributes[QF_ATTR(dynamic_quantize, granularity)].integer = token ? QF_VALUE_token : QF_VALUE_tensor;
     qf_node node =
-        x.id ? qf_pt2_emit_node(call, QF_OP_dynamic_quantize, (qf_value[]){x, bound}, 2, attributes, 2) : (qf_node){0};
+        x.id ? qf_import_node(qf_pt2_target(call), QF_OP_dynamic_quantize, (qf_value[]){x, bound}, 2, attributes, 2)
+             : (qf_node){0};
     if (!node.id) return (qf_value){0};
     *out_scale = qf_node_result(qf_pt2_graph(call), node, 1);
     return qf_node_result(qf_pt2_graph(call), node, 0);
@@ -87,7 +88,8 @@ static qf_value dynamic_quantize(qf_pt2_call *call, qf_value x, qf_value bound, 
 static qf_value as_target(qf_pt2_call *call, const char *role, qf_value value) {
     qf_value target = qf_pt2_role_value(call, role);
     if (!value.id || !target.id || qf_pt2_rank(call, target) > QF_MAX_RANK) return value;
-    return qf_pt2_view(call, value, qf_value_dims(qf_pt2_graph(call), target), qf_pt2_rank(call, target));
+    return qf_import_view(qf_pt2_target(call), value, qf_value_dims(qf_pt2_graph(call), target),
+                          qf_pt2_rank(call, target));
 }
 
 static qf_pt2_outcome map_dynamic_quantize(qf_pt2_call *call) {
@@ -136,7 +138,8 @@ static qf_pt2_outcome map_norm(qf_pt2_call *call) {
     if (!qf_pt2_role_quantised(call, &operands[2], &attributes[QF_ATTR(rms_norm, out)]))
         return qf_pt2_decline(call, qf_pt2_scale_shape);
     return qf_pt2_mapped_if(
-        call, qf_pt2_role_give(call, "out", 0, qf_pt2_emit(call, QF_OP_rms_norm, operands, 3, attributes)));
+        call,
+        qf_pt2_role_give(call, "out", 0, qf_import_op(qf_pt2_target(call), QF_OP_rms_norm, operands, 3, attributes)));
 }
 
 static qf_pt2_outcome map_add_norm(qf_pt2_call *call) {
@@ -151,7 +154,7 @@ static qf_pt2_outcome map_add_norm(qf_pt2_call *call) {
     if (!qf_pt2_role_quantised(call, &operands[3], &attributes[QF_ATTR(add_rms_norm, out)]))
         return qf_pt2_decline(call, qf_pt2_scale_shape);
     if (!operands[1].id) return qf_pt2_decline(call, "it has no residual");
-    qf_node node = qf_pt2_emit_node(call, QF_OP_add_rms_norm, operands, 4, attributes, 2);
+    qf_node node = qf_import_node(qf_pt2_target(call), QF_OP_add_rms_norm, operands, 4, attributes, 2);
     if (!node.id) return QF_PT2_FAILED;
     qf_value y = qf_node_result(qf_pt2_graph(call), node, 0), sum = qf_node_result(qf_pt2_graph(call), node, 1);
     const char *target = *qf_pt2_role(call, "out") ? "out" : "x";
@@ -175,12 +178,12 @@ static qf_pt2_outcome map_norm_dynamic(qf_pt2_call *call) {
     attributes[QF_ATTR(rms_norm, axis)].integer = rank - 1; /* both ops begin with these columns */
     attributes[QF_ATTR(rms_norm, epsilon)].number = qf_pt2_number(call, qf_pt2_role(call, "epsilon"), 1e-6);
     if (residual.id) {
-        qf_node node = qf_pt2_emit_node(call, op, operands, 3, attributes, 2);
+        qf_node node = qf_import_node(qf_pt2_target(call), op, operands, 3, attributes, 2);
         if (!node.id) return QF_PT2_FAILED;
         y = qf_node_result(qf_pt2_graph(call), node, 0);
         sum = qf_node_result(qf_pt2_graph(call), node, 1);
     } else {
-        y = qf_pt2_emit(call, op, plain, 2, attributes);
+        y = qf_import_op(qf_pt2_target(call), op, plain, 2, attributes);
     }
     y = dynamic_quantize(call, y, bound, dtype, true, &scale);
     bool good = qf_pt2_role_give(call, "out", 0, y) &&
@@ -202,8 +205,9 @@ static qf_pt2_outcome map_gelu_mul(qf_pt2_call *call) {
     qf_pt2_defaults(call, QF_OP_gelu, attributes);
     bool tanh_form = qf_pt2_role_is(call, "approximate", "tanh");
     attributes[QF_ATTR(gelu, approximate)].integer = tanh_form ? QF_VALUE_tanh : QF_VALUE_erf;
-    gate = qf_pt2_emit(call, QF_OP_gelu, &gate, 1, attributes);
-    return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, qf_pt2_binary(call, QF_OP_mul, gate, up)));
+    gate = qf_import_op(qf_pt2_target(call), QF_OP_gelu, &gate, 1, attributes);
+    return qf_pt2_mapped_if(
+        call, qf_pt2_role_give(call, "out", 0, qf_import_binary(qf_pt2_target(call), QF_OP_mul, gate, up)));
 }
 
 static qf_pt2_outcome map_silu(qf_pt2_call *call) {
@@ -213,7 +217,8 @@ static qf_pt2_outcome map_silu(qf_pt2_call *call) {
     if (!qf_pt2_role_quantised(call, &operands[1], &attributes[QF_ATTR(silu_mul, out)]))
         return qf_pt2_decline(call, qf_pt2_scale_shape);
     return qf_pt2_mapped_if(
-        call, qf_pt2_role_give(call, "out", 0, qf_pt2_emit(call, QF_OP_silu_mul, operands, 2, attributes)));
+        call,
+        qf_pt2_role_give(call, "out", 0, qf_import_op(qf_pt2_target(call), QF_OP_silu_mul, operands, 2, attributes)));
 }
 
 /* --- rotation: query and key [tokens, heads * head size] or [tokens, heads, head size] --- */
@@ -225,14 +230,14 @@ static qf_value rotate(qf_pt2_call *call, qf_value x, qf_value table, qf_value p
     qf_dim heads =
         qf_dim_divide_exactly(call->import->context, count, qf_dim_multiply(call->import->context, tokens, head_dim));
     if (!heads.id) return (qf_value){0};
-    qf_value rows = qf_pt2_view(call, x, (qf_dim[]){tokens, heads, head_dim}, 3);
+    qf_value rows = qf_import_view(qf_pt2_target(call), x, (qf_dim[]){tokens, heads, head_dim}, 3);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_rope, attributes);
     attributes[QF_ATTR(rope, interleaved)].integer = !qf_pt2_bool(call, qf_pt2_role(call, "neox"), true);
     attributes[QF_ATTR(rope, rotary_dim)].integer = rotary;
     table = qf_pt2_cast(call, table, qf_pt2_dtype_of(call, x));
-    qf_value y = qf_pt2_emit(call, QF_OP_rope, (qf_value[]){rows, table, positions}, 3, attributes);
-    return y.id ? qf_pt2_view(call, y, qf_value_dims(qf_pt2_graph(call), x), rank) : y;
+    qf_value y = qf_import_op(qf_pt2_target(call), QF_OP_rope, (qf_value[]){rows, table, positions}, 3, attributes);
+    return y.id ? qf_import_view(qf_pt2_target(call), y, qf_value_dims(qf_pt2_graph(call), x), rank) : y;
 }
 
 static qf_pt2_outcome map_rope(qf_pt2_call *call) {

@@ -121,18 +121,19 @@ static qf_op operation(const qf_pt2_call *call) {
 
 /* --- one operand --- */
 qf_pt2_outcome qf_pt2_map_unary(qf_pt2_call *call) {
-    return qf_pt2_done(call, qf_pt2_unary(call, operation(call), qf_pt2_in(call, "self")));
+    return qf_pt2_done(call, qf_import_unary(qf_pt2_target(call), operation(call), qf_pt2_in(call, "self")));
 }
 
 /* Functions of integers give f32. */
 qf_pt2_outcome qf_pt2_map_unary_float(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     if (!qf_dtype_is_float(qf_pt2_dtype_of(call, x))) x = qf_pt2_cast(call, x, QF_F32);
-    return qf_pt2_done(call, qf_pt2_unary(call, operation(call), x));
+    return qf_pt2_done(call, qf_import_unary(qf_pt2_target(call), operation(call), x));
 }
 
 qf_pt2_outcome qf_pt2_map_logical_not(qf_pt2_call *call) {
-    return qf_pt2_done(call, qf_pt2_unary(call, QF_OP_not, qf_pt2_cast(call, qf_pt2_in(call, "self"), QF_I1)));
+    return qf_pt2_done(
+        call, qf_import_unary(qf_pt2_target(call), QF_OP_not, qf_pt2_cast(call, qf_pt2_in(call, "self"), QF_I1)));
 }
 
 qf_pt2_outcome qf_pt2_map_bitwise_not(qf_pt2_call *call) {
@@ -147,12 +148,12 @@ qf_pt2_outcome qf_pt2_map_gelu(qf_pt2_call *call) {
     qf_pt2_defaults(call, QF_OP_gelu, attributes);
     attributes[QF_ATTR(gelu, approximate)].integer = strcmp(kind, "tanh") == 0 ? QF_VALUE_tanh : QF_VALUE_erf;
     qf_value x = qf_pt2_in(call, "self");
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_gelu, &x, 1, attributes));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_gelu, &x, 1, attributes));
 }
 
 qf_pt2_outcome qf_pt2_map_square(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
-    return qf_pt2_done(call, qf_pt2_binary(call, QF_OP_mul, x, x));
+    return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), QF_OP_mul, x, x));
 }
 
 /* --- two operands --- */
@@ -160,7 +161,7 @@ qf_pt2_outcome qf_pt2_map_square(qf_pt2_call *call) {
 static qf_value scale_second(qf_pt2_call *call, qf_value b) {
     double alpha = qf_pt2_number(call, "alpha", 1);
     if (alpha == 1) return b;
-    return qf_pt2_binary(call, QF_OP_mul, b, qf_pt2_scalar(call, qf_pt2_dtype_of(call, b), alpha));
+    return qf_import_binary(qf_pt2_target(call), QF_OP_mul, b, qf_pt2_scalar(call, qf_pt2_dtype_of(call, b), alpha));
 }
 
 qf_pt2_outcome qf_pt2_map_binary(qf_pt2_call *call) {
@@ -168,8 +169,8 @@ qf_pt2_outcome qf_pt2_map_binary(qf_pt2_call *call) {
     if (!promote(call, "self", "other", false, operation(call) == QF_OP_mul, &pair))
         return qf_pt2_decline(call, unknown_types);
     if (pair.result == QF_I1 && operation(call) == QF_OP_mul)
-        return qf_pt2_done(call, qf_pt2_binary(call, QF_OP_and, pair.a, pair.b));
-    qf_value y = qf_pt2_binary(call, operation(call), pair.a, scale_second(call, pair.b));
+        return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), QF_OP_and, pair.a, pair.b));
+    qf_value y = qf_import_binary(qf_pt2_target(call), operation(call), pair.a, scale_second(call, pair.b));
     return qf_pt2_done(call, qf_pt2_cast(call, y, pair.result));
 }
 
@@ -177,23 +178,27 @@ qf_pt2_outcome qf_pt2_map_reversed(qf_pt2_call *call) { /* other - self */
     qf_pt2_pair pair;
     if (!qf_pt2_promote(call, "self", "other", false, &pair)) return qf_pt2_decline(call, unknown_types);
     if (qf_pt2_number(call, "alpha", 1) != 1) return qf_pt2_decline(call, "it scales an operand");
-    return qf_pt2_done(call, qf_pt2_cast(call, qf_pt2_binary(call, operation(call), pair.b, pair.a), pair.result));
+    return qf_pt2_done(
+        call, qf_pt2_cast(call, qf_import_binary(qf_pt2_target(call), operation(call), pair.b, pair.a), pair.result));
 }
 
 /* Floor of the quotient, for integers too (QFuse's integer division truncates). */
 static qf_value floor_quotient(qf_pt2_call *call, qf_value a, qf_value b) {
     if (qf_dtype_is_float(qf_pt2_dtype_of(call, a)))
-        return qf_pt2_unary(call, QF_OP_floor, qf_pt2_binary(call, QF_OP_div, a, b));
-    qf_value remainder = qf_pt2_binary(call, QF_OP_mod, a, b); /* has the sign of b */
-    return qf_pt2_binary(call, QF_OP_div, qf_pt2_binary(call, QF_OP_sub, a, remainder), b);
+        return qf_import_unary(qf_pt2_target(call), QF_OP_floor,
+                               qf_import_binary(qf_pt2_target(call), QF_OP_div, a, b));
+    qf_value remainder = qf_import_binary(qf_pt2_target(call), QF_OP_mod, a, b); /* has the sign of b */
+    return qf_import_binary(qf_pt2_target(call), QF_OP_div,
+                            qf_import_binary(qf_pt2_target(call), QF_OP_sub, a, remainder), b);
 }
 
 static qf_value truncated_quotient(qf_pt2_call *call, qf_value a, qf_value b) {
     qf_dtype dtype = qf_pt2_dtype_of(call, a);
-    qf_value y = qf_pt2_binary(call, QF_OP_div, a, b);
+    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_div, a, b);
     if (!qf_dtype_is_float(dtype)) return y;
-    qf_value negative = qf_pt2_binary(call, QF_OP_less, y, qf_pt2_scalar(call, dtype, 0));
-    return qf_pt2_where(call, negative, qf_pt2_unary(call, QF_OP_ceil, y), qf_pt2_unary(call, QF_OP_floor, y));
+    qf_value negative = qf_import_binary(qf_pt2_target(call), QF_OP_less, y, qf_pt2_scalar(call, dtype, 0));
+    return qf_import_where(qf_pt2_target(call), negative, qf_import_unary(qf_pt2_target(call), QF_OP_ceil, y),
+                           qf_import_unary(qf_pt2_target(call), QF_OP_floor, y));
 }
 
 qf_pt2_outcome qf_pt2_map_divide(qf_pt2_call *call) {
@@ -202,7 +207,7 @@ qf_pt2_outcome qf_pt2_map_divide(qf_pt2_call *call) {
     if (!promote(call, "self", "other", !*mode, !*mode, &pair)) return qf_pt2_decline(call, unknown_types);
     qf_value y = strcmp(mode, "floor") == 0   ? floor_quotient(call, pair.a, pair.b)
                  : strcmp(mode, "trunc") == 0 ? truncated_quotient(call, pair.a, pair.b)
-                                              : qf_pt2_binary(call, QF_OP_div, pair.a, pair.b);
+                                              : qf_import_binary(qf_pt2_target(call), QF_OP_div, pair.a, pair.b);
     return qf_pt2_done(call, qf_pt2_cast(call, y, pair.result));
 }
 
@@ -213,20 +218,21 @@ qf_pt2_outcome qf_pt2_map_compare(qf_pt2_call *call) {
         pair.a = qf_pt2_cast(call, pair.a, QF_I32);
         pair.b = qf_pt2_cast(call, pair.b, QF_I32);
     }
-    return qf_pt2_done(call, qf_pt2_binary(call, operation(call), pair.a, pair.b));
+    return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), operation(call), pair.a, pair.b));
 }
 
 qf_pt2_outcome qf_pt2_map_not_equal(qf_pt2_call *call) {
     qf_pt2_pair pair;
     if (!qf_pt2_promote(call, "self", "other", false, &pair)) return qf_pt2_decline(call, unknown_types);
-    return qf_pt2_done(call, qf_pt2_unary(call, QF_OP_not, qf_pt2_binary(call, QF_OP_equal, pair.a, pair.b)));
+    return qf_pt2_done(call, qf_import_unary(qf_pt2_target(call), QF_OP_not,
+                                             qf_import_binary(qf_pt2_target(call), QF_OP_equal, pair.a, pair.b)));
 }
 
 qf_pt2_outcome qf_pt2_map_logical(qf_pt2_call *call) {
     qf_value a = qf_pt2_cast(call, qf_pt2_in(call, "self"), QF_I1),
              b = qf_pt2_cast(call, qf_pt2_in(call, "other"), QF_I1);
     if (!b.id && qf_pt2_is_number(call, "other")) b = qf_pt2_number_value(call, "other", QF_I1);
-    return qf_pt2_done(call, qf_pt2_binary(call, operation(call), a, b));
+    return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), operation(call), a, b));
 }
 
 /* Of booleans; bits of integers are not known to QFuse. */
@@ -242,7 +248,8 @@ qf_pt2_outcome qf_pt2_map_where(qf_pt2_call *call) {
     qf_pt2_pair pair;
     if (!qf_pt2_promote(call, "self", "other", false, &pair)) return qf_pt2_decline(call, unknown_types);
     qf_value condition = qf_pt2_cast(call, qf_pt2_in(call, "condition"), QF_I1);
-    return qf_pt2_done(call, qf_pt2_cast(call, qf_pt2_where(call, condition, pair.a, pair.b), pair.result));
+    return qf_pt2_done(call,
+                       qf_pt2_cast(call, qf_import_where(qf_pt2_target(call), condition, pair.a, pair.b), pair.result));
 }
 
 /* self keeps its dtype. */
@@ -250,7 +257,8 @@ qf_pt2_outcome qf_pt2_map_masked_fill(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self"), value = qf_pt2_in(call, "value");
     qf_dtype dtype = qf_pt2_dtype_of(call, x);
     value = value.id ? qf_pt2_cast(call, value, dtype) : qf_pt2_number_value(call, "value", dtype);
-    return qf_pt2_done(call, qf_pt2_where(call, qf_pt2_cast(call, qf_pt2_in(call, "mask"), QF_I1), value, x));
+    return qf_pt2_done(
+        call, qf_import_where(qf_pt2_target(call), qf_pt2_cast(call, qf_pt2_in(call, "mask"), QF_I1), value, x));
 }
 
 static qf_value bound_of(qf_pt2_call *call, const char *name, qf_dtype dtype) {
@@ -269,14 +277,14 @@ qf_pt2_outcome qf_pt2_map_clamp(qf_pt2_call *call) {
     if (fractions) return qf_pt2_decline(call, "it clamps integers to a fraction");
     qf_value low = bound_of(call, "min", dtype), high = bound_of(call, "max", dtype);
     if (!low.id && !high.id) return qf_pt2_done(call, x);
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_clamp, (qf_value[]){x, low, high}, 3, NULL));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_clamp, (qf_value[]){x, low, high}, 3, NULL));
 }
 
 /* A base that is a number, or an exponent that is one. */
 qf_pt2_outcome qf_pt2_map_power(qf_pt2_call *call) {
     qf_pt2_pair pair;
     if (!qf_pt2_promote(call, "self", "exponent", false, &pair)) return qf_pt2_decline(call, unknown_types);
-    qf_value y = qf_pt2_binary(call, QF_OP_pow, pair.a, pair.b);
+    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_pow, pair.a, pair.b);
     return qf_pt2_done(call, qf_pt2_cast(call, y, pair.result));
 }
 
@@ -323,7 +331,7 @@ qf_pt2_outcome qf_pt2_map_replace(qf_pt2_call *call) {
     uint32_t rank = qf_pt2_rank(call, x);
     if (rank > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
     qf_value y = qf_pt2_cast(call, qf_pt2_in(call, "src"), qf_pt2_dtype_of(call, x));
-    return qf_pt2_done(call, qf_pt2_expand(call, y, qf_value_dims(qf_pt2_graph(call), x), rank));
+    return qf_pt2_done(call, qf_import_expand(qf_pt2_target(call), y, qf_value_dims(qf_pt2_graph(call), x), rank));
 }
 
 /* Every element of self becomes a number. */
@@ -332,8 +340,9 @@ qf_pt2_outcome qf_pt2_map_fill(qf_pt2_call *call) {
     uint32_t rank = qf_pt2_rank(call, x);
     if (rank > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
     if (value.id)
-        return qf_pt2_done(call, qf_pt2_expand(call, qf_pt2_cast(call, value, qf_pt2_dtype_of(call, x)),
-                                               qf_value_dims(qf_pt2_graph(call), x), rank));
+        return qf_pt2_done(call,
+                           qf_import_expand(qf_pt2_target(call), qf_pt2_cast(call, value, qf_pt2_dtype_of(call, x)),
+                                            qf_value_dims(qf_pt2_graph(call), x), rank));
     return qf_pt2_done(call, qf_pt2_like(call, x, qf_pt2_number(call, "value", 0)));
 }
 

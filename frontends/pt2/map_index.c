@@ -9,7 +9,7 @@ static qf_value gather(qf_pt2_call *call, qf_op op, qf_value x, qf_value indices
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, op, attributes);
     attributes[QF_ATTR(gather, axis)].integer = axis; /* gather and gather_elements have the same columns */
-    return qf_pt2_emit(call, op, (qf_value[]){x, indices}, 2, attributes);
+    return qf_import_op(qf_pt2_target(call), op, (qf_value[]){x, indices}, 2, attributes);
 }
 
 qf_pt2_outcome qf_pt2_map_embedding(qf_pt2_call *call) {
@@ -58,16 +58,19 @@ static qf_value stack_indices(qf_pt2_call *call, index_list *list) {
     /* Broadcast by adding zeros of each other's shape, which the type inference checks. */
     qf_value shape = list->items[widest];
     qf_value zero = qf_pt2_scalar(call, qf_pt2_dtype_of(call, shape), 0);
-    qf_value common = qf_pt2_binary(call, QF_OP_mul, shape, zero);
+    qf_value common = qf_import_binary(qf_pt2_target(call), QF_OP_mul, shape, zero);
     for (uint32_t i = 0; i < list->count; i++) {
         qf_value item = qf_pt2_cast(call, list->items[i], qf_pt2_dtype_of(call, shape));
-        if (i != widest) common = qf_pt2_binary(call, QF_OP_add, common, qf_pt2_binary(call, QF_OP_mul, item, zero));
+        if (i != widest)
+            common = qf_import_binary(qf_pt2_target(call), QF_OP_add, common,
+                                      qf_import_binary(qf_pt2_target(call), QF_OP_mul, item, zero));
         list->items[i] = item;
     }
     uint32_t rank = qf_pt2_rank(call, common);
     if (rank >= QF_MAX_RANK) return (qf_value){0};
     for (uint32_t i = 0; i < list->count; i++) {
-        qf_value item = list->count == 1 ? list->items[i] : qf_pt2_binary(call, QF_OP_add, list->items[i], common);
+        qf_value item = list->count == 1 ? list->items[i]
+                                         : qf_import_binary(qf_pt2_target(call), QF_OP_add, list->items[i], common);
         list->items[i] = qf_pt2_unsqueeze(call, item, rank);
     }
     return qf_pt2_concat(call, list->items, list->count, rank);
@@ -97,7 +100,7 @@ qf_pt2_outcome qf_pt2_map_index(qf_pt2_call *call) {
     if (list.count == 1) return qf_pt2_done(call, gather(call, QF_OP_gather, x, list.items[0], list.first));
     if (list.first) return qf_pt2_decline(call, "it leaves axes before the indexed ones whole");
     qf_value stacked = stack_indices(call, &list);
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_gather_nd, (qf_value[]){x, stacked}, 2, NULL));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_gather_nd, (qf_value[]){x, stacked}, 2, NULL));
 }
 
 /* self with `values` at the indices. */
@@ -123,12 +126,13 @@ qf_pt2_outcome qf_pt2_map_index_put(qf_pt2_call *call) {
         dims[i] = i < first                ? qf_pt2_dim_of(call, x, (int32_t)i)
                   : i < first + index_rank ? qf_pt2_dim_of(call, stacked, (int32_t)(i - first))
                                            : qf_pt2_dim_of(call, x, (int32_t)(i - index_rank + count));
-    values = qf_pt2_expand(call, qf_pt2_cast(call, values, qf_pt2_dtype_of(call, x)), dims, shape_rank);
+    values =
+        qf_import_expand(qf_pt2_target(call), qf_pt2_cast(call, values, qf_pt2_dtype_of(call, x)), dims, shape_rank);
     front_order(shape_rank, first, index_rank, false, order);
     values = qf_pt2_permute(call, values, order, shape_rank);
     front_order(rank, first, count, false, order);
     qf_value turned = qf_pt2_permute(call, x, order, rank);
-    qf_value y = qf_pt2_emit(call, QF_OP_scatter_nd, (qf_value[]){turned, stacked, values}, 3, NULL);
+    qf_value y = qf_import_op(qf_pt2_target(call), QF_OP_scatter_nd, (qf_value[]){turned, stacked, values}, 3, NULL);
     front_order(rank, first, count, true, order);
     return qf_pt2_done(call, y.id ? qf_pt2_permute(call, y, order, rank) : y);
 }
@@ -138,7 +142,7 @@ static qf_value scatter_along(qf_pt2_call *call, qf_value x, qf_value indices, q
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_scatter_elements, attributes);
     attributes[QF_ATTR(scatter_elements, axis)].integer = axis;
-    return qf_pt2_emit(call, QF_OP_scatter_elements, (qf_value[]){x, indices, updates}, 3, attributes);
+    return qf_import_op(qf_pt2_target(call), QF_OP_scatter_elements, (qf_value[]){x, indices, updates}, 3, attributes);
 }
 
 /* self with slice i of source at index[i]. */
@@ -151,8 +155,8 @@ qf_pt2_outcome qf_pt2_map_index_copy(qf_pt2_call *call) {
     if (!qf_pt2_axis(call, qf_pt2_int(call, "dim", 0), rank, &axis)) return QF_PT2_FAILED;
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = i == axis ? qf_pt2_dim_of(call, source, (int32_t)i) : qf_pt2_constant(call, 1);
-    index = qf_pt2_view(call, index, dims, rank);
-    index = qf_pt2_expand(call, index, qf_value_dims(qf_pt2_graph(call), source), rank);
+    index = qf_import_view(qf_pt2_target(call), index, dims, rank);
+    index = qf_import_expand(qf_pt2_target(call), index, qf_value_dims(qf_pt2_graph(call), source), rank);
     return qf_pt2_done(call, scatter_along(call, x, index, qf_pt2_cast(call, source, qf_pt2_dtype_of(call, x)), axis));
 }
 

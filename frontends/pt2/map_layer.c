@@ -66,7 +66,7 @@ static qf_value with_heads(qf_pt2_call *call, qf_value x, int64_t head_size) {
     qf_dim size = qf_pt2_constant(call, head_size);
     qf_dim heads = qf_dim_divide_exactly(context, qf_pt2_dim_of(call, x, 1), size);
     if (!heads.id) return (qf_value){0};
-    return qf_pt2_view(call, x, (qf_dim[]){qf_pt2_dim_of(call, x, 0), heads, size}, 3);
+    return qf_import_view(qf_pt2_target(call), x, (qf_dim[]){qf_pt2_dim_of(call, x, 0), heads, size}, 3);
 }
 
 static const char *const operand_roles[] = {"query", "key", "value"};
@@ -180,8 +180,8 @@ static bool write_cache(qf_pt2_call *call, qf_pt2_layer *layer, const qf_value *
         qf_dtype dtype = qf_pt2_dtype_of(call, cache);
         qf_value rows = layer->scales[i].id ? operands[i + 1] : qf_pt2_cast(call, operands[i + 1], dtype);
         qf_value written =
-            qf_pt2_emit(call, QF_OP_kv_cache_write,
-                        (qf_value[]){cache, rows, call->import->paging.slots, layer->scales[i]}, 4, NULL);
+            qf_import_op(qf_pt2_target(call), QF_OP_kv_cache_write,
+                         (qf_value[]){cache, rows, call->import->paging.slots, layer->scales[i]}, 4, NULL);
         if (!written.id || !qf_pt2_write(call, layer->caches[i], written)) return false;
     }
     return true;
@@ -200,10 +200,10 @@ static qf_pt2_outcome give_result(qf_pt2_call *call, qf_value y) {
     qf_value out = qf_pt2_role_value(call, "out"), query = qf_pt2_role_value(call, "query");
     if (!y.id) return QF_PT2_FAILED;
     if (out.id && qf_pt2_rank(call, out) <= QF_MAX_RANK) {
-        y = qf_pt2_view(call, y, qf_value_dims(graph, out), qf_pt2_rank(call, out));
+        y = qf_import_view(qf_pt2_target(call), y, qf_value_dims(graph, out), qf_pt2_rank(call, out));
     } else if (qf_pt2_rank(call, query) == 2) {
         qf_dim width = qf_dim_multiply(call->import->context, qf_pt2_dim_of(call, y, 1), qf_pt2_dim_of(call, y, 2));
-        y = qf_pt2_view(call, y, (qf_dim[]){qf_pt2_dim_of(call, y, 0), width}, 2);
+        y = qf_import_view(qf_pt2_target(call), y, (qf_dim[]){qf_pt2_dim_of(call, y, 0), width}, 2);
     }
     return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, y));
 }
@@ -219,10 +219,10 @@ static qf_pt2_outcome over_tokens(qf_pt2_call *call, const qf_value *rows) {
     attributes[QF_ATTR(attention, layout)].integer = QF_VALUE_bshd;
     if (!qf_pt2_role_quantised(call, &operands[QF_IN(attention, out_scale)], &attributes[QF_ATTR(attention, out)]))
         return qf_pt2_decline(call, qf_pt2_scale_shape);
-    qf_value y = qf_pt2_emit(call, QF_OP_attention, operands, QF_COUNT_OF(operands), attributes);
+    qf_value y = qf_import_op(qf_pt2_target(call), QF_OP_attention, operands, QF_COUNT_OF(operands), attributes);
     qf_dim dims[3];
     for (uint32_t i = 0; y.id && i < 3; i++) dims[i] = qf_pt2_dim_of(call, y, (int32_t)i + 1);
-    return give_result(call, y.id ? qf_pt2_view(call, y, dims, 3) : y);
+    return give_result(call, y.id ? qf_import_view(qf_pt2_target(call), y, dims, 3) : y);
 }
 
 static qf_pt2_outcome over_cache(qf_pt2_call *call, const qf_value *rows) {
@@ -249,7 +249,8 @@ static qf_pt2_outcome over_cache(qf_pt2_call *call, const qf_value *rows) {
     operands[QF_IN(paged_attention, q_scale)] = layer->q_scale;
     operands[QF_IN(paged_attention, k_scale)] = layer->scales[0];
     operands[QF_IN(paged_attention, v_scale)] = layer->scales[1];
-    return give_result(call, qf_pt2_emit(call, QF_OP_paged_attention, operands, QF_COUNT_OF(operands), attributes));
+    return give_result(
+        call, qf_import_op(qf_pt2_target(call), QF_OP_paged_attention, operands, QF_COUNT_OF(operands), attributes));
 }
 
 static void say_unbound(qf_pt2_call *call) {
@@ -288,5 +289,6 @@ qf_pt2_outcome qf_pt2_map_cache_update(qf_pt2_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_constant, attributes);
     attributes[QF_ATTR(constant, value)].literal = &nothing;
-    return qf_pt2_done(call, type.id ? qf_pt2_emit(call, QF_OP_constant, NULL, 0, attributes) : (qf_value){0});
+    return qf_pt2_done(call, type.id ? qf_import_op(qf_pt2_target(call), QF_OP_constant, NULL, 0, attributes)
+                                     : (qf_value){0});
 }

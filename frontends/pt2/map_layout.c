@@ -40,7 +40,7 @@ qf_value qf_pt2_reshape(qf_pt2_call *call, qf_value x, const char *name) {
     qf_dim dims[QF_MAX_RANK];
     uint32_t rank;
     if (!qf_pt2_dims(call, name, dims, QF_MAX_RANK, &rank)) return (qf_value){0};
-    return infer_shape(call, x, dims, rank) ? qf_pt2_view(call, x, dims, rank) : (qf_value){0};
+    return infer_shape(call, x, dims, rank) ? qf_import_view(qf_pt2_target(call), x, dims, rank) : (qf_value){0};
 }
 
 qf_pt2_outcome qf_pt2_map_reshape(qf_pt2_call *call) {
@@ -71,7 +71,7 @@ qf_pt2_outcome qf_pt2_map_squeeze(qf_pt2_call *call) {
         qf_dim dim = qf_pt2_dim_of(call, x, (int32_t)i);
         if (!named || !qf_dim_is(call->import->context, dim, 1)) dims[count++] = dim;
     }
-    return qf_pt2_done(call, qf_pt2_view(call, x, dims, count));
+    return qf_pt2_done(call, qf_import_view(qf_pt2_target(call), x, dims, count));
 }
 
 qf_pt2_outcome qf_pt2_map_flatten(qf_pt2_call *call) {
@@ -87,7 +87,7 @@ qf_pt2_outcome qf_pt2_map_flatten(qf_pt2_call *call) {
         merged = qf_dim_multiply(call->import->context, merged, qf_pt2_dim_of(call, x, (int32_t)i));
     dims[count++] = merged;
     for (uint32_t i = last + 1; i < rank; i++) dims[count++] = qf_pt2_dim_of(call, x, (int32_t)i);
-    return qf_pt2_done(call, qf_pt2_view(call, x, dims, count));
+    return qf_pt2_done(call, qf_import_view(qf_pt2_target(call), x, dims, count));
 }
 
 qf_pt2_outcome qf_pt2_map_unflatten(qf_pt2_call *call) {
@@ -103,7 +103,7 @@ qf_pt2_outcome qf_pt2_map_unflatten(qf_pt2_call *call) {
         for (uint32_t j = 0; i == axis && j < parts; j++) dims[count++] = sizes[j];
     }
     if (!infer_shape(call, x, dims, count)) return QF_PT2_FAILED;
-    return qf_pt2_done(call, qf_pt2_view(call, x, dims, count));
+    return qf_pt2_done(call, qf_import_view(qf_pt2_target(call), x, dims, count));
 }
 
 qf_pt2_outcome qf_pt2_map_expand(qf_pt2_call *call) {
@@ -115,14 +115,14 @@ qf_pt2_outcome qf_pt2_map_expand(qf_pt2_call *call) {
     for (uint32_t i = count - rank; i < count; i++) /* -1: as it is */
         if (qf_dim_is(call->import->context, dims[i], -1))
             dims[i] = qf_pt2_dim_of(call, x, (int32_t)(i + rank - count));
-    return qf_pt2_done(call, qf_pt2_expand(call, x, dims, count));
+    return qf_pt2_done(call, qf_import_expand(qf_pt2_target(call), x, dims, count));
 }
 
 qf_pt2_outcome qf_pt2_map_expand_as(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self"), other = qf_pt2_in(call, "other");
     if (!ranked(call, other)) return qf_pt2_decline(call, no_shape);
-    return qf_pt2_done(call,
-                       qf_pt2_expand(call, x, qf_value_dims(qf_pt2_graph(call), other), qf_pt2_rank(call, other)));
+    return qf_pt2_done(call, qf_import_expand(qf_pt2_target(call), x, qf_value_dims(qf_pt2_graph(call), other),
+                                              qf_pt2_rank(call, other)));
 }
 
 /* --- order of axes --- */
@@ -262,7 +262,7 @@ static qf_pt2_outcome emit_split(qf_pt2_call *call, qf_value x, uint32_t axis, c
     qf_pt2_defaults(call, QF_OP_split, attributes);
     attributes[QF_ATTR(split, axis)].integer = axis;
     attributes[QF_ATTR(split, sizes)] = (qf_attribute){.dims = sizes, .count = count};
-    qf_node node = qf_pt2_emit_node(call, QF_OP_split, &x, 1, attributes, count);
+    qf_node node = qf_import_node(qf_pt2_target(call), QF_OP_split, &x, 1, attributes, count);
     if (!node.id) return QF_PT2_FAILED;
     for (uint32_t i = 0; i < count; i++) call->outputs[i] = qf_node_result(qf_pt2_graph(call), node, i);
     return QF_PT2_MAPPED;
@@ -395,7 +395,8 @@ static qf_value repeat_axis(qf_pt2_call *call, qf_value x, uint32_t axis, qf_dim
         merged[i] = qf_pt2_dim_of(call, x, (int32_t)i);
         if (i == axis) merged[i] = qf_dim_multiply(call->import->context, merged[i], count);
     }
-    return qf_pt2_view(call, qf_pt2_expand(call, wide, dims, rank + 1), merged, rank);
+    return qf_import_view(qf_pt2_target(call), qf_import_expand(qf_pt2_target(call), wide, dims, rank + 1), merged,
+                          rank);
 }
 
 qf_pt2_outcome qf_pt2_map_repeat(qf_pt2_call *call) {
@@ -441,5 +442,5 @@ qf_pt2_outcome qf_pt2_map_pad(qf_pt2_call *call) {
     attributes[QF_ATTR(pad, before)] = (qf_attribute){.dims = before, .count = rank};
     attributes[QF_ATTR(pad, after)] = (qf_attribute){.dims = after, .count = rank};
     qf_value value = qf_pt2_scalar(call, qf_pt2_dtype_of(call, x), qf_pt2_number(call, "value", 0));
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_pad, (qf_value[]){x, value}, 2, attributes));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_pad, (qf_value[]){x, value}, 2, attributes));
 }

@@ -11,7 +11,7 @@ static qf_value fit_scale(qf_pt2_call *call, qf_value scale, bool of_rows) {
     scale = qf_pt2_cast(call, scale, QF_F32);
     bool single = true;
     for (uint32_t i = 0; i < rank; i++) single &= qf_dim_is(context, qf_pt2_dim_of(call, scale, (int32_t)i), 1);
-    if (single) return qf_pt2_view(call, scale, NULL, 0);
+    if (single) return qf_import_view(qf_pt2_target(call), scale, NULL, 0);
     if (rank == 1) return qf_pt2_unsqueeze(call, scale, of_rows ? 1 : 0);
     bool fits = rank == 2 && qf_dim_is(context, qf_pt2_dim_of(call, scale, of_rows ? 1 : 0), 1);
     return fits ? scale : (qf_value){0};
@@ -33,7 +33,7 @@ qf_value qf_pt2_scaled_matmul(qf_pt2_call *call, const qf_pt2_scaled_product *pr
     attributes[QF_ATTR(scaled_matmul, out)].integer = product->out;
     qf_value bias = product->bias.id ? qf_pt2_cast(call, product->bias, product->out) : product->bias;
     qf_value operands[] = {product->a, product->b, a_scale, b_scale, bias};
-    return qf_pt2_emit(call, QF_OP_scaled_matmul, operands, 5, attributes);
+    return qf_import_op(qf_pt2_target(call), QF_OP_scaled_matmul, operands, 5, attributes);
 }
 
 /* Without out_dtype the result has the operands' dtype. */

@@ -43,7 +43,7 @@ static qf_value arg_max(qf_pt2_call *call, qf_value x, uint32_t axis, bool keep)
     qf_pt2_defaults(call, QF_OP_arg_max, attributes);
     attributes[QF_ATTR(arg_max, axis)].integer = axis;
     attributes[QF_ATTR(arg_max, keep)].integer = keep;
-    return qf_pt2_emit(call, QF_OP_arg_max, &x, 1, attributes);
+    return qf_import_op(qf_pt2_target(call), QF_OP_arg_max, &x, 1, attributes);
 }
 
 /* max.dim and min.dim (row argument 2) give values and indices, argmax and argmin (1 added) indices only. The index of
@@ -58,7 +58,8 @@ qf_pt2_outcome qf_pt2_map_max_dim(qf_pt2_call *call) {
         return qf_pt2_decline(call, "it looks for the least of integers, the most negative of which has no opposite");
     if (!qf_pt2_axis(call, qf_pt2_int(call, "dim", 0), qf_pt2_rank(call, x), &axis)) return QF_PT2_FAILED;
     bool only = call->row->argument % 2 == 1;
-    qf_value ordered = least && (only || qf_pt2_wants(call, 1)) ? qf_pt2_unary(call, QF_OP_neg, x) : x;
+    qf_value ordered =
+        least && (only || qf_pt2_wants(call, 1)) ? qf_import_unary(qf_pt2_target(call), QF_OP_neg, x) : x;
     if (only) return qf_pt2_done(call, arg_max(call, ordered, axis, keep));
     int64_t axes[] = {axis};
     if (qf_pt2_wants(call, 1)) call->outputs[1] = arg_max(call, ordered, axis, keep);
@@ -74,7 +75,7 @@ qf_pt2_outcome qf_pt2_map_cumulative_sum(qf_pt2_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_cumulative_sum, attributes);
     attributes[QF_ATTR(cumulative_sum, axis)].integer = axis;
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_cumulative_sum, &x, 1, attributes));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_cumulative_sum, &x, 1, attributes));
 }
 
 /* --- softmax --- */
@@ -90,7 +91,7 @@ qf_pt2_outcome qf_pt2_map_softmax(qf_pt2_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, op, attributes);
     attributes[QF_ATTR(softmax, axis)].integer = axis;
-    return qf_pt2_done(call, qf_pt2_emit(call, op, &x, 1, attributes));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), op, &x, 1, attributes));
 }
 
 /* Softmax with zeros where every score is -inf. */
@@ -98,8 +99,8 @@ qf_pt2_outcome qf_pt2_map_safe_softmax(qf_pt2_call *call) {
     qf_pt2_outcome outcome = qf_pt2_map_softmax(call);
     if (outcome != QF_PT2_MAPPED) return outcome;
     qf_value y = call->outputs[0];
-    return qf_pt2_done(call, qf_pt2_where(call, qf_pt2_unary(call, QF_OP_is_nan, y),
-                                          qf_pt2_scalar(call, qf_pt2_dtype_of(call, y), 0), y));
+    return qf_pt2_done(call, qf_import_where(qf_pt2_target(call), qf_import_unary(qf_pt2_target(call), QF_OP_is_nan, y),
+                                             qf_pt2_scalar(call, qf_pt2_dtype_of(call, y), 0), y));
 }
 
 /* --- normalisation --- */
@@ -124,7 +125,7 @@ qf_pt2_outcome qf_pt2_map_layer_norm(qf_pt2_call *call) {
     attributes[QF_ATTR(layer_norm, axis)].integer = axis;
     attributes[QF_ATTR(layer_norm, epsilon)].number = qf_pt2_number(call, "eps", 1e-5);
     qf_value operands[] = {x, qf_pt2_in(call, "weight"), qf_pt2_in(call, "bias")};
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_layer_norm, operands, 3, attributes));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_layer_norm, operands, 3, attributes));
 }
 
 qf_pt2_outcome qf_pt2_map_rms_norm(qf_pt2_call *call) {
@@ -138,7 +139,7 @@ qf_pt2_outcome qf_pt2_map_rms_norm(qf_pt2_call *call) {
     attributes[QF_ATTR(rms_norm, axis)].integer = axis;
     attributes[QF_ATTR(rms_norm, epsilon)].number = qf_pt2_number(call, "eps", epsilon);
     qf_value operands[] = {x, qf_pt2_in(call, "weight")};
-    return qf_pt2_done(call, qf_pt2_emit(call, QF_OP_rms_norm, operands, 2, attributes));
+    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_rms_norm, operands, 2, attributes));
 }
 
 /* --- order --- */
@@ -160,7 +161,7 @@ qf_pt2_outcome qf_pt2_map_top_k(qf_pt2_call *call) {
     attributes[QF_ATTR(top_k, axis)].integer = axis;
     attributes[QF_ATTR(top_k, largest)].integer =
         sort ? qf_pt2_bool(call, "descending", false) : qf_pt2_bool(call, "largest", true);
-    qf_node node = qf_pt2_emit_node(call, QF_OP_top_k, &x, 1, attributes, 2);
+    qf_node node = qf_import_node(qf_pt2_target(call), QF_OP_top_k, &x, 1, attributes, 2);
     if (!node.id) return QF_PT2_FAILED;
     if (call->output_count > 1) call->outputs[1] = qf_node_result(qf_pt2_graph(call), node, QF_OUT(top_k, indices));
     return qf_pt2_done(call, qf_node_result(qf_pt2_graph(call), node, 0));

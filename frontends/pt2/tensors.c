@@ -100,7 +100,7 @@ static qf_value replay(qf_pt2_call *call, qf_node source, uint32_t result, qf_va
     qf_graph *graph = call->import->graph;
     const qf_node_data *data = qf_node_at(graph, source);
     uint32_t results = data->result_count;
-    qf_node node = qf_pt2_emit_node(call, data->op, &operand, 1, data->attributes, results);
+    qf_node node = qf_import_node(qf_pt2_target(call), data->op, &operand, 1, data->attributes, results);
     return node.id ? qf_node_result(graph, node, result) : (qf_value){0};
 }
 
@@ -165,7 +165,7 @@ static qf_value put(qf_pt2_call *call, qf_node node, uint32_t result, qf_value p
     qf_value x = qf_node_operand(graph, node, 0);
     int64_t inverse[QF_MAX_RANK] = {0};
     switch (qf_node_op(graph, node)) {
-    case QF_OP_view: return qf_pt2_view(call, part, qf_value_dims(graph, x), qf_value_rank(graph, x));
+    case QF_OP_view: return qf_import_view(qf_pt2_target(call), part, qf_value_dims(graph, x), qf_value_rank(graph, x));
     case QF_OP_permute: {
         const qf_attribute *order = qf_node_attribute(graph, node, QF_ATTR(permute, order));
         for (uint32_t i = 0; i < order->count; i++) inverse[order->ints[i]] = i;
@@ -199,7 +199,8 @@ bool qf_pt2_write(qf_pt2_call *call, uint32_t tensor, qf_value value) {
     note_write(import, root);
     value = qf_pt2_cast(call, value, qf_value_dtype(graph, before));
     if (qf_value_rank(graph, before) <= QF_MAX_RANK)
-        value = qf_pt2_expand(call, value, qf_value_dims(graph, before), qf_value_rank(graph, before));
+        value =
+            qf_import_expand(qf_pt2_target(call), value, qf_value_dims(graph, before), qf_value_rank(graph, before));
     chain list = {0};
     bool good = value.id && find_chain(call, before, import->tensors[root].value, &list);
     qf_value whole = value;
