@@ -7,6 +7,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 own_path=${LD_LIBRARY_PATH-} # for programs that bring libraries of their own
 export QFUSE=$here/bin/qfuse LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
+[ -x "$QFUSE" ] || { echo "$QFUSE does not exist: run.sh belongs into a bundle (scripts/gpu-bundle.sh makes one)" >&2; exit 2; }
+
 usage() {
     cat <<'TEXT'
 usage: run.sh COMMAND [arguments]
