@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/cuda/images.h"
+#include "runtime/cuda/driver.h"
 #include "runtime/emit.h"
 
 /* Kernels of the file, each once. */
@@ -430,9 +431,10 @@ static void print_run(printer *print) {
          "        attributes[config.attribute_count].u.cluster[1] = 1;\n"
          "        attributes[config.attribute_count++].u.cluster[2] = 1;\n"
          "        attributes[config.attribute_count].id = 5;\n        attributes[config.attribute_count++].u.value = "
-         "1;\n    "
+         "%d;\n    "
          "}\n"
-         "    return result ? result : cuLaunchKernelEx(&config, function, arguments, NULL);\n}\n\n");
+         "    return result ? result : cuLaunchKernelEx(&config, function, arguments, NULL);\n}\n\n",
+         QF_CU_CLUSTER_POLICY_LOAD_BALANCING);
     LINE("int %s_run(%s_state *state, void *stream, void *const *inputs, void *const *outputs, void *const *weights,\n"
          "        void *workspace) {\n"
          "    void *bases[%s_input_count + %s_output_count + %s_weight_count + 1];\n    int result = 0;\n    unsigned "
