@@ -233,14 +233,6 @@ static void print_parameters(printer *print, const qf_cuda_launch *launch, uint3
     print_array(print, "unsigned char", "parameters", number, bytes, size);
 }
 
-static int swizzle_code(uint32_t bytes) {
-    return bytes == 32 ? 1 : bytes == 64 ? 2 : bytes == 128 ? 3 : 0;
-}
-
-static int promotion_code(uint32_t bytes) {
-    return bytes == 64 ? 1 : bytes == 128 ? 2 : bytes == 256 ? 3 : 0;
-}
-
 static uint32_t print_maps(printer *print, const qf_cuda_launch *launch, uint32_t number) {
     uint32_t count = 0;
     if (launch->maps) LINE("static const tensor_map maps%" PRIu32 "[] = {\n", number);
@@ -253,7 +245,7 @@ static uint32_t print_maps(printer *print, const qf_cuda_launch *launch, uint32_
         for (int i = 0; i < 4; i++) LINE("%s%" PRIu64 "u", i ? ", " : "", map->strides[i]);
         LINE("}, {");
         for (int i = 0; i < 5; i++) LINE("%s%" PRIu32, i ? ", " : "", map->box[i]);
-        LINE("}, %d, %d},\n", swizzle_code(map->swizzle_bytes), promotion_code(map->promotion_bytes));
+        LINE("}, %d, %d},\n", qf_cuda_swizzle_code(map), qf_cuda_promotion_code(map));
     }
     if (launch->maps) LINE("};\n");
     return count;

@@ -12,14 +12,6 @@ namespace {
 
 // WIDTH 8: aligned runs of the compact dtypes; 1: everything else.
 template <int WIDTH>
-__device__ __forceinline__ void load_elements(uint32_t dtype, const void *data, int64_t first, float (&out)[WIDTH]) {
-    if constexpr (WIDTH == 1)
-        out[0] = load_f32(dtype, data, first);
-    else
-        load_fast<WIDTH>(dtype, data, first, out);
-}
-
-template <int WIDTH>
 __device__ __forceinline__ void store_result(const qf_cuda_output &output, const scaler &by, void *data, int64_t first,
                                              float (&values)[WIDTH]) {
     if constexpr (WIDTH == 1)

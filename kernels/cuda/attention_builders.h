@@ -27,6 +27,11 @@ typedef struct qf_cuda_attention_extras {
 } qf_cuda_attention_extras;
 qf_cuda_attention_extras qf_cuda_attention_extras_of(const qf_kernel_step *step);
 
+/* As copies by TMA and stores of 16 bytes want it. */
+static inline bool qf_cuda_is_aligned_16(const qf_view *view) {
+    return (uintptr_t)view->data % 16 == 0;
+}
+
 /* NULL, or the f32 scales that a kernel reads directly: false where they are of another type. */
 static inline bool qf_cuda_f32_scale(const qf_view *view, const float **out_data, int32_t *out_stride) {
     int64_t count = 1;

@@ -88,14 +88,6 @@ struct angles {
 };
 
 template <int WIDTH>
-__device__ __forceinline__ void load_elements(uint32_t dtype, const void *data, int64_t first, float (&out)[WIDTH]) {
-    if constexpr (WIDTH == 1)
-        out[0] = load_f32(dtype, data, first);
-    else
-        load_fast<WIDTH>(dtype, data, first, out);
-}
-
-template <int WIDTH>
 __device__ __forceinline__ void load_angles(const qf_cache_params &params, const qf_cache_stream &stream, int64_t row,
                                             uint32_t unit, angles<WIDTH> &out) {
     if (out.unit == unit) return;

@@ -23,10 +23,6 @@ static int dtype_of(qf_dtype dtype) {
     }
 }
 
-static bool is_aligned(const qf_view *view) {
-    return (uintptr_t)view->data % 16 == 0;
-}
-
 static const struct {
     int kv_dtype, head_dim, row_tiles;
     const char *image, *kernel;
@@ -74,9 +70,10 @@ static bool takes(const qf_attention *at, const qf_decode_problem *problem, cons
     if (qf_decode_refusal(problem) || problem->q_dtype == QF_DECODE_NONE || problem->out_dtype == QF_DECODE_NONE)
         return false;
     bool float8_out = qf_dtype_is_float8(step->call.results[0].dtype);
-    return at->v->dtype == at->k->dtype && at->out_depth == at->depth && is_aligned(at->q) && is_aligned(at->k) &&
-           is_aligned(at->v) && is_aligned(&step->call.results[0]) && at->p_mode != QF_VALUE_graph &&
-           !at->empty_is_nan && (at->causal || at->window_right <= 0) &&
+    return at->v->dtype == at->k->dtype && at->out_depth == at->depth && qf_cuda_is_aligned_16(at->q) &&
+           qf_cuda_is_aligned_16(at->k) && qf_cuda_is_aligned_16(at->v) &&
+           qf_cuda_is_aligned_16(&step->call.results[0]) && at->p_mode != QF_VALUE_graph && !at->empty_is_nan &&
+           (at->causal || at->window_right <= 0) &&
            (at->bottom_right || (!at->causal && at->window_left < 0 && at->window_right < 0)) &&
            (!at->sinks || at->sinks->dtype == QF_F32) &&
            (!float8_out || (extras->out_compute == QF_F32 && extras->via != QF_F64));

@@ -21,6 +21,15 @@ typedef struct qf_cuda_tensor_map {
     uint32_t promotion_bytes; /* of L2 fills: 0, 64, 128, 256 */
 } qf_cuda_tensor_map;
 
+/* The driver's numbers for them (CUtensorMapSwizzle, CUtensorMapL2promotion). */
+static inline int qf_cuda_swizzle_code(const qf_cuda_tensor_map *map) {
+    return map->swizzle_bytes == 32 ? 1 : map->swizzle_bytes == 64 ? 2 : map->swizzle_bytes == 128 ? 3 : 0;
+}
+
+static inline int qf_cuda_promotion_code(const qf_cuda_tensor_map *map) {
+    return map->promotion_bytes == 64 ? 1 : map->promotion_bytes == 128 ? 2 : map->promotion_bytes == 256 ? 3 : 0;
+}
+
 /* One kernel launch. The kernel takes exactly one argument, `const __grid_constant__ T params`, at most 4 KiB. */
 typedef struct qf_cuda_launch {
     const char *image;  /* name of the .cu file without its ending */

@@ -59,10 +59,6 @@ static bool make_problem(const qf_kernel_step *step, const qf_attention *at, qf_
     return true;
 }
 
-static bool is_aligned(const qf_view *view) {
-    return (uintptr_t)view->data % 16 == 0;
-}
-
 /* The kernels keep P in V's elements: e4m3 as `kernel` says, or 16 bits, more than it asks for. */
 static bool takes_p(const qf_attention *at) {
     if (qf_dtype_bits(at->v->dtype) == 16) return at->p_mode != QF_VALUE_graph;
@@ -75,8 +71,9 @@ static bool takes(const qf_attention *at, const qf_prefill_problem *problem, con
     if (qf_prefill_refusal(problem) || problem->out_dtype == QF_PREFILL_NONE) return false;
     const qf_view *out = &step->call.results[0];
     return at->k->dtype == at->q->dtype && at->v->dtype == at->q->dtype && at->out_depth == at->depth &&
-           is_aligned(at->q) && is_aligned(at->k) && is_aligned(at->v) && is_aligned(out) && !at->bias && !at->mask &&
-           takes_p(at) && (!at->block_table || at->pages > 0) && (!at->sinks || at->sinks->dtype == QF_F32) &&
+           qf_cuda_is_aligned_16(at->q) && qf_cuda_is_aligned_16(at->k) && qf_cuda_is_aligned_16(at->v) &&
+           qf_cuda_is_aligned_16(out) && !at->bias && !at->mask && takes_p(at) && (!at->block_table || at->pages > 0) &&
+           (!at->sinks || at->sinks->dtype == QF_F32) &&
            (!qf_dtype_is_float8(out->dtype) || (extras->out_compute == QF_F32 && extras->via != QF_F64));
 }
 

@@ -102,14 +102,6 @@ static qf_status find_function(qf_cuda_actions *actions, const qf_cuda_launch *l
     return qf_cuda_check(actions->driver, actions->context, result, what);
 }
 
-static int swizzle_code(uint32_t bytes) {
-    return bytes == 32 ? 1 : bytes == 64 ? 2 : bytes == 128 ? 3 : 0;
-}
-
-static int promotion_code(uint32_t bytes) {
-    return bytes == 64 ? 1 : bytes == 128 ? 2 : bytes == 256 ? 3 : 0;
-}
-
 static qf_status encode_map(const qf_cuda_actions *actions, const qf_cuda_launch *launch,
                             const qf_cuda_tensor_map *map) {
     const uint32_t steps[5] = {1, 1, 1, 1, 1};
@@ -120,7 +112,7 @@ static qf_status encode_map(const qf_cuda_actions *actions, const qf_cuda_launch
                        "kernel %s: a tensor map lies outside of its parameters", launch->kernel);
     qf_cu_result result = actions->driver->tensor_map_encode(
         descriptor, map->element_bytes == 2 ? QF_CU_MAP_UINT16 : QF_CU_MAP_UINT8, map->rank, map->address, map->extents,
-        map->strides, map->box, steps, 0, swizzle_code(map->swizzle_bytes), promotion_code(map->promotion_bytes), 0);
+        map->strides, map->box, steps, 0, qf_cuda_swizzle_code(map), qf_cuda_promotion_code(map), 0);
     char what[160];
     (void)snprintf(what, sizeof what, "describing a tensor of rank %u at %p to kernel %s", map->rank, map->address,
                    launch->kernel);

@@ -157,6 +157,15 @@ __device__ __forceinline__ void round_run(uint32_t dtype, float (&x)[N]) {
     }
 }
 
+// As f32. N 8 or 16: an aligned run; 1: an element of any dtype.
+template <int N>
+__device__ __forceinline__ void load_elements(uint32_t dtype, const void *data, int64_t first, float (&out)[N]) {
+    if constexpr (N == 1)
+        out[0] = load_f32(dtype, data, first);
+    else
+        load_fast<N>(dtype, data, first, out);
+}
+
 template <int N, int BYTES>
 __device__ __forceinline__ void store_raw(uint32_t dtype, void *data, int64_t first, const raw_run<N, BYTES> &in) {
     if constexpr (BYTES == 2) {

@@ -21,6 +21,7 @@
 #include "kernels/cuda/common/barrier.cuh"
 #include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/common/mma_sync.cuh"
+#include "kernels/cuda/common/shared_memory.cuh"
 #include "kernels/cuda/common/tensor_copy.cuh"
 #include "merge.cuh"
 #include "params.h"
@@ -100,15 +101,6 @@ __device__ __forceinline__ uint32_t chunk_offset(int token, int chunk) {
 template <class C>
 __device__ __forceinline__ int own_element(int g) {
     return C::kPanelBytes == 128 ? C::kChunkElements * token_of_row<C>(g) : 8 * g;
-}
-
-__device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
-    uint4 v;
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
 }
 
 __device__ __forceinline__ uint2 load_shared_8(uint32_t address) {

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "kernels/cuda/common/encode.cuh"
 #include "params.h"
 #include "select.h"
 
@@ -51,19 +52,8 @@ inline const void *find_kernel(const qf_decode_problem &problem, int row_tiles) 
 // any stride; TMA wants multiples of 16, so it gets the row's size.
 inline bool encode_cache(const Cache &cache, const qf_decode_problem &problem, int box_bytes,
                          qf_decode_tensor_map *out) {
-    typedef CUresult (*Encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
-                               const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
-                               CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    static Encode encode = nullptr;
-    if (encode == nullptr) {
-        void *entry = nullptr;
-        cudaDriverEntryPointQueryResult status;
-        if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &status) !=
-            cudaSuccess) {
-            return false;
-        }
-        encode = reinterpret_cast<Encode>(entry);
-    }
+    const EncodeTensorMap encode = find_encode();
+    if (encode == nullptr) return false;
     const int64_t row = qf_decode_row_bytes(qf_decode_element_bytes(problem.kv_dtype), problem.head_dim);
     const auto stride = [&](int64_t extent, int64_t bytes) {
         return static_cast<cuuint64_t>(extent == 1 ? row : bytes);

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda/common/encode.cuh"
 #include "params.h"
 #include "select.h"
 
@@ -34,19 +35,8 @@ inline const void *find_kernel(qf_prefill_form form) {
 }
 
 inline bool encode_map(const qf_prefill_map &plan, qf_prefill_tensor_map *out) {
-    typedef CUresult (*Encode)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
-                               const cuuint64_t *, const cuuint32_t *, const cuuint32_t *, CUtensorMapInterleave,
-                               CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-    static Encode encode = nullptr;
-    if (encode == nullptr) {
-        void *entry = nullptr;
-        cudaDriverEntryPointQueryResult status;
-        if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &status) !=
-            cudaSuccess) {
-            return false;
-        }
-        encode = reinterpret_cast<Encode>(entry);
-    }
+    const EncodeTensorMap encode = find_encode();
+    if (encode == nullptr) return false;
     cuuint64_t extents[5], strides[4];
     const cuuint32_t steps[5] = {1, 1, 1, 1, 1};
     for (uint32_t i = 0; i < plan.rank; ++i) extents[i] = plan.extents[i];

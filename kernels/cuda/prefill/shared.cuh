@@ -16,6 +16,7 @@
 
 #include "config.h"
 #include "kernels/cuda/common/barrier.cuh"
+#include "kernels/cuda/common/shared_memory.cuh"
 #include "kernels/cuda/common/wgmma.cuh"
 #include "params.h"
 #include "trace.cuh"
@@ -161,15 +162,6 @@ __device__ __forceinline__ void jitter() {
     const uint32_t mixed = (static_cast<uint32_t>(clock64()) ^ blockIdx.x << 8 ^ threadIdx.x >> 5) * 2654435761u;
     __nanosleep(__shfl_sync(~0u, mixed, 0) >> 21);
 #endif
-}
-
-__device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
-    uint4 v;
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
 }
 
 __device__ __forceinline__ void store_shared_16(uint32_t address, uint4 v) {
