@@ -66,7 +66,7 @@ class Context:
             raise MemoryError("no memory for a context") if status == 1 else Error(status, [])
         self.handle = handle
         # The handler is called until the context is gone.
-        self._finalizer = weakref.finalize(self, _destroy_context, handle, handler)
+        _destroy_with(self, _destroy_context, handle, handler)
 
     def check(self, status):
         """Raises what the library said about a status other than ok."""
@@ -77,6 +77,12 @@ class Context:
         if status == 1:
             raise MemoryError("QFuse ran out of memory")
         raise Error(status, messages)
+
+
+def _destroy_with(owner, destroy, *arguments):
+    """Calls `destroy` when `owner` goes, but not at the interpreter's exit: there it would come before the last consumers
+    of memory that was lent, and the process gives everything back anyway."""
+    weakref.finalize(owner, destroy, *arguments).atexit = False
 
 
 def _destroy_context(handle, handler):
@@ -91,7 +97,7 @@ class Handle:
         self.context = context
         self.handle = handle
         self._keep = keep
-        self._finalizer = weakref.finalize(self, _destroy, context, handle, destroy, keep)
+        _destroy_with(self, _destroy, context, handle, destroy, keep)
 
 
 def _destroy(context, handle, destroy, keep):

@@ -19,6 +19,8 @@ pythonapi.PyCapsule_IsValid.restype = ctypes.c_int
 pythonapi.PyCapsule_IsValid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
 pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+pythonapi.Py_IncRef.restype = None
+pythonapi.Py_IncRef.argtypes = [ctypes.py_object]
 
 _PLAIN, _VERSIONED = b"dltensor", b"dltensor_versioned"
 _MANAGED = {_PLAIN: abi.qf_dl_managed_tensor, _VERSIONED: abi.qf_dl_managed_tensor_versioned}
@@ -171,18 +173,28 @@ def borrow(context, value, stream=None, *, ordered=True, copy=False, writable=Fa
 _lent = {}  # what consumers of DLPack still use, by number
 
 
+def _lasting(callback):
+    """Never frees a callback. Consumers let go whenever they like, at the interpreter's exit even after this module's names
+    are gone: a lasting callback takes all that it uses as defaults of its arguments."""
+    pythonapi.Py_IncRef(callback)
+    return callback
+
+
+@_lasting
 @abi.release_function
-def _release(number):
-    _lent.pop(number, None)
+def _release(number, lent=_lent):
+    lent.pop(number, None)
 
 
+@_lasting
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-def _destroy_capsule(capsule):
+def _destroy_capsule(capsule, managed=tuple(_MANAGED.items()), is_valid=pythonapi.PyCapsule_IsValid,
+                     get_pointer=pythonapi.PyCapsule_GetPointer):
     """A capsule that nobody consumed: consumers rename the ones they took."""
-    for name, layout in _MANAGED.items():
-        if pythonapi.PyCapsule_IsValid(capsule, name):
-            managed = pythonapi.PyCapsule_GetPointer(capsule, name)
-            layout.from_address(managed).deleter(managed)
+    for name, layout in managed:
+        if is_valid(capsule, name):
+            address = get_pointer(capsule, name)
+            layout.from_address(address).deleter(address)
 
 
 _context = Context()  # of wrappers, which their consumers free whenever they like

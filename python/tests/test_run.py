@@ -3,6 +3,7 @@
 # Next: qfuse/plan.py.
 import array
 import gc
+import importlib.util
 import os
 import struct
 import subprocess
@@ -198,6 +199,30 @@ class Lending(unittest.TestCase):
             self.assertEqual(len(module._lent), 0)
         with self.assertRaises(BufferError):
             tensor.__dlpack__(copy=True)
+
+    def test_results_may_live_at_exit(self):
+        """Their consumers let go after the interpreter has cleared this package's names."""
+        start = ("import gc, sys, qfuse\n"
+                 f"plan = qfuse.read_text({DOUBLE!r}).compile()\n"
+                 "scale, x = qfuse.Tensor.empty('f32', ()), qfuse.Tensor.empty('f32', (3, 2))\n"
+                 "executor = qfuse.Executor(plan)\n"
+                 "executor.bind_input(0, x)\n"
+                 "executor.bind_input(1, scale)\n"
+                 "executor.run()\n")
+        cases = {"output": "made = executor.output(0)",
+                 "run": "made = qfuse.run(plan, [x, scale])",
+                 "capsules": "made = executor.output(0).__dlpack__(), x.__dlpack__(max_version=(1, 0))",
+                 "last": "sys.last = x.__dlpack__(), executor.output(0), plan"}
+        if numpy:
+            cases["numpy"] = "import numpy; made = [numpy.from_dlpack(t) for t in (x, executor.output(0))]"
+            cases["numpy_last"] = ("import numpy; gc.disable(); made = [numpy.from_dlpack(t) for t in "
+                                   "(x, executor.output(0), *qfuse.run(plan, [x, scale]))]; made.append(made); sys.last = made")
+        if importlib.util.find_spec("torch"):
+            cases["torch"] = "import torch; made = [torch.from_dlpack(x), *qfuse.run(plan, [torch.ones(2, 2), scale])]"
+        for name, line in cases.items():
+            with self.subTest(name):
+                done = subprocess.run([sys.executable, "-c", f"{start}{line}\nprint('end')"], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "end\n", ""))
 
     def test_our_own_capsules_come_back_in(self):
         class Producer:
