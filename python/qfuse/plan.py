@@ -4,6 +4,7 @@
 import ctypes
 import os
 import sys
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -84,6 +85,9 @@ class Executor(Handle):
     CUstream or a torch.cuda.Stream, None: the default stream; weights_root: the folder under which the files of weights
     lie."""
 
+    # Invariant: while a tensor of _lent lives, sizes stay as they were (_keep_lent), so that no run outgrows the
+    # executor's memory, which would free what the tensor shows.
+
     def __init__(self, plan, *, device=None, device_id=0, stream=None, threads=0, weights_root=None):
         context = Context()  # of its own: other threads may run the same plan
         self.device = device or plan.device
@@ -100,6 +104,9 @@ class Executor(Handle):
         self._shapes = {}  # of the inputs, by index
         self._outputs = {}
         self._parameters = {}
+        self._symbols = {}
+        self._sizes = None  # of the last run or preparation
+        self._lent = weakref.WeakSet()  # tensors on the executor's own memory
 
     def _borrow(self, what, infos, key, value, **how):
         """The tensor, and what to hold. Faults of the value itself say where it was to go."""
@@ -136,6 +143,7 @@ class Executor(Handle):
 
     def bind_symbol(self, name, value):
         self.context.check(library.qf_executor_bind_symbol(self.handle, encode(name), value))
+        self._symbols[name] = value
 
     def input_shapes(self):
         """What is bound, in order."""
@@ -148,14 +156,25 @@ class Executor(Handle):
 
     def prepare(self):
         """Checks shapes and guards; afterwards output() gives the outputs' shapes."""
-        self.context.check(library.qf_executor_prepare(self.handle))
+        self._at_sizes(library.qf_executor_prepare)
 
     def run(self):
         """On a GPU the work is in the stream when this returns; wait() or the stream's order tells when it is done."""
         if self._captured_elsewhere():  # it would run at once, and be missing from the graph
             raise Error(_INVALID_ARGUMENT, [("", "torch captures its current stream, and the executor launches on another: "
                                              "capture with torch.cuda.graph(graph, stream=...) on the executor's own")])
-        self.context.check(library.qf_executor_run(self.handle))
+        self._at_sizes(library.qf_executor_run)
+
+    def _at_sizes(self, function):
+        """Calls what may need other memory than the last run."""
+        sizes = (dict(self._shapes), dict(self._symbols))
+        if sizes != self._sizes and self._lent:
+            raise Error(_INVALID_ARGUMENT, [("", f"sizes changed, and {next(iter(self._lent))!r}, an output of the last run, "
+                                             "is still used: its memory may not be large enough, and is freed then. Drop "
+                                             "it (and what shares its memory) or copy it before, or bind outputs to "
+                                             "memory of your own")])
+        self.context.check(function(self.handle))
+        self._sizes = sizes
 
     def _captured_elsewhere(self):
         """Whether torch captures a stream that is current, and not the executor's."""
@@ -166,7 +185,7 @@ class Executor(Handle):
 
     def capture(self):
         """Records the plan into a CUDA graph of the executor, which later runs replay. Sizes and addresses are frozen."""
-        self.context.check(library.qf_executor_capture(self.handle))
+        self._at_sizes(library.qf_executor_capture)
 
     def drop_capture(self):
         library.qf_executor_drop_capture(self.handle)
@@ -180,10 +199,22 @@ class Executor(Handle):
         self.context.check(library.qf_executor_wait(self.handle))
 
     def output(self, index):
-        """Output `index` of the last run, in the memory where it lies."""
+        """Output `index` of the last run: what is bound to it, where it lies; else on the CPU a copy, on a GPU the executor's
+        memory, which the next run writes, and which no run of other sizes may replace while the tensor is used."""
+        made = self.peek(index)
+        if self.stream is not None or self._outputs.get(index) is not None:
+            return made
+        return made.copy()
+
+    def peek(self, index):
+        """Output `index` of the last run in the memory where it lies, on the CPU as well."""
         out = abi.qf_tensor()
         self.context.check(library.qf_executor_output(self.handle, index, ctypes.byref(out)))
-        return tensors.Tensor(out, self)
+        bound = self._outputs.get(index)
+        made = tensors.Tensor(out, self, bound)
+        if bound is None:
+            self._lent.add(made)
+        return made
 
 
 def ordered(plan, values):
@@ -227,4 +258,4 @@ def run(plan, values, *, weights=None, symbols=None, device=None, device_id=None
     executor.run()
     executor.wait()
     framework = tensors.framework_of(values)
-    return [tensors.give(executor.output(index), framework) for index in range(len(plan.outputs))]
+    return [tensors.give(executor.peek(index), framework) for index in range(len(plan.outputs))]

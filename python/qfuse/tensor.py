@@ -204,9 +204,10 @@ class Tensor:
     """Contiguous elements that QFuse made. Any framework takes it without a copy: torch.from_dlpack(t), numpy.asarray(t)
     (element types that NumPy lacks stay bytes: memoryview(t)). `dtype` is a name such as "f8E4M3FN"."""
 
-    def __init__(self, tensor, owner):
+    def __init__(self, tensor, owner, *keep):
         self.tensor = tensor
         self._owner = owner
+        self._keep = keep
 
     @classmethod
     def empty(cls, dtype, shape):
@@ -265,10 +266,20 @@ class Tensor:
                 raise
         return pythonapi.PyCapsule_New(out.value, _VERSIONED if versioned else _PLAIN, _destroy_capsule)
 
-    def tobytes(self):
-        """The elements as bytes, row-major. Host memory only."""
+    def copy(self):
+        """The same elements in memory of their own. Host memory only."""
+        self._check_host()
+        own = Tensor.empty(self.dtype, self.shape)
+        ctypes.memmove(own.tensor.data, self.tensor.data, library.qf_tensor_bytes(ctypes.byref(self.tensor)))
+        return own
+
+    def _check_host(self):
         if self.__dlpack_device__()[0] != abi.DL_CPU:
             raise BufferError("the tensor lies in device memory; take it through DLPack")
+
+    def tobytes(self):
+        """The elements as bytes, row-major. Host memory only."""
+        self._check_host()
         return ctypes.string_at(self.tensor.data, library.qf_tensor_bytes(ctypes.byref(self.tensor)))
 
     def tolist(self):

@@ -99,6 +99,27 @@ class Devices(unittest.TestCase):
             other.bind_input(0, made)
         self.assertEqual(wait.call_count, 1)
 
+    def test_lent_outputs_are_not_outgrown(self):
+        executor = qfuse.Executor(self.plan)
+        executor.bind_input(0, Producer((2, 2)))
+        executor.run()
+        made = executor.output(0)
+        lent = made.__dlpack__()
+        for take in (executor.run, executor.prepare, executor.capture):
+            executor.bind_input(0, Producer((2, 2)))
+            executor.prepare()
+            executor.bind_input(0, Producer((1000, 2)))
+            with self.assertRaisesRegex(qfuse.Error, r"sizes changed, and qfuse.Tensor\(f32\[2, 2\]\), an output of"):
+                take()
+        del made
+        with self.assertRaisesRegex(qfuse.Error, "sizes changed"):
+            executor.run()
+        del lent
+        executor.run()
+        self.assertEqual(executor.output(0).shape, (1000, 2))
+        executor.bind_input(0, Producer((1, 2)))
+        executor.run()
+
     def test_wrong_places(self):
         executor = qfuse.Executor(self.plan)
         host = qfuse.Tensor.empty("f32", (2, 2))

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import weakref
 from pathlib import Path
 
 import qfuse
@@ -96,6 +97,43 @@ class Running(unittest.TestCase):
         del executor
         gc.collect()
         self.assertEqual(made.tolist(), [[5, 10]])
+
+    def test_outputs_outlive_later_runs(self):
+        executor = qfuse.Executor(qfuse.read_text(DOUBLE).compile())
+        executor.bind_input(1, scalar(2))
+        taken = []
+        for size in (1, 1, 1 << 18, 3):
+            executor.bind_input(0, floats((size, 2), [len(taken) + 1] * (2 * size)))
+            executor.run()
+            taken.append((executor.output(0), size))
+        for index, (made, size) in enumerate(taken):
+            self.assertEqual(made.tolist(), [[2 * (index + 1)] * 2] * size)
+
+    def test_a_result_comes_back_as_a_growing_input(self):
+        plan = qfuse.read_text('graph @g(%x: f32[B, 2]) {\n  %y = concat %x, %x {axis=0}\n  return %y as "y"\n}\n').compile()
+        executor, made = qfuse.Executor(plan), floats((1, 2), [1, 2])
+        for _ in range(16):
+            executor.bind_input(0, made)
+            executor.run()
+            made = executor.output(0)
+        self.assertEqual(made.tolist(), [[1, 2]] * (1 << 16))
+
+    def test_outputs_hold_what_is_bound_to_them(self):
+        executor, own = qfuse.Executor(qfuse.read_text(DOUBLE).compile()), qfuse.Tensor.empty("f32", (1, 2))
+        executor.bind_input(0, floats((1, 2), [1, 2]))
+        executor.bind_input(1, scalar(2))
+        executor.bind_output(0, own)
+        executor.run()
+        made, gone = executor.output(0), weakref.ref(own)
+        self.assertEqual(made.tensor.data, own.tensor.data)
+        executor.bind_output(0, None)
+        del own
+        gc.collect()
+        self.assertIsNotNone(gone())
+        self.assertEqual(made.tolist(), [[2, 4]])
+        del made
+        gc.collect()
+        self.assertIsNone(gone())
 
     @unittest.skipUnless(numpy, "NumPy is not installed")
     def test_numpy(self):
