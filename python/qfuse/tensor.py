@@ -201,8 +201,8 @@ _context = Context()  # of wrappers, which their consumers free whenever they li
 
 
 class Tensor:
-    """Contiguous elements that QFuse made. Any framework takes it without a copy: torch.from_dlpack(t), numpy.asarray(t)
-    (element types that NumPy lacks stay bytes: memoryview(t)). `dtype` is a name such as "f8E4M3FN"."""
+    """Contiguous elements that QFuse made. Frameworks take it without a copy: torch.from_dlpack(t), numpy.asarray(t) in host
+    memory (FP8 and bf16 as ml_dtypes has them, else as their bits). `dtype` is a name such as "f8E4M3FN"."""
 
     def __init__(self, tensor, owner, *keep):
         self.tensor = tensor
@@ -265,6 +265,13 @@ class Tensor:
                 del _lent[number]
                 raise
         return pythonapi.PyCapsule_New(out.value, _VERSIONED if versioned else _PLAIN, _destroy_capsule)
+
+    def __array__(self, dtype=None, copy=None):
+        self._check_host()
+        view = _as_numpy(self)
+        if copy is False and dtype is not None and view.dtype != dtype:
+            raise ValueError(f"{self!r} as {dtype} takes a copy")
+        return view.astype(view.dtype if dtype is None else dtype, copy=bool(copy))
 
     def copy(self):
         """The same elements in memory of their own. Host memory only."""
@@ -333,21 +340,28 @@ def give(tensor, framework):
         lent = abi.qf_tensor.from_buffer_copy(tensor.tensor)
         lent.dtype = abi.DTYPE_NUMBERS["u8"]
         return torch.from_dlpack(Tensor(lent, tensor)).view(dtype)
-    if framework == "numpy":
-        return _give_numpy(tensor)
-    return tensor
+    return _as_numpy(tensor).copy() if framework == "numpy" else tensor
 
 
-def _give_numpy(tensor):
+class _Elements:
+    """What an array of NumPy holds as the owner of its memory."""
+
+    def __init__(self, tensor, shape, letters):
+        self._tensor = tensor
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": letters, "data": (tensor.tensor.data, False)}
+
+
+def _as_numpy(tensor):
+    """An array on the memory of the tensor. Packed elements are a row of bytes."""
     import numpy
     if tensor.dtype in _FORMATS:
-        return numpy.frombuffer(bytearray(tensor.tobytes()), dtype=_FORMATS[tensor.dtype]).reshape(tensor.shape)
+        return numpy.asarray(_Elements(tensor, tensor.shape, numpy.dtype(_FORMATS[tensor.dtype]).str))
     name = {ours: theirs for theirs, ours in _BYTES.items()}.get(tensor.dtype)
-    width = "u2" if tensor.dtype == "bf16" else "u1"
-    plain = numpy.frombuffer(bytearray(tensor.tobytes()), dtype=width)
-    plain = plain.reshape(tensor.shape if name else (-1,))
+    if name is None:
+        return numpy.asarray(_Elements(tensor, (library.qf_tensor_bytes(ctypes.byref(tensor.tensor)),), "|u1"))
+    bits = numpy.asarray(_Elements(tensor, tensor.shape, numpy.dtype("u2" if tensor.dtype == "bf16" else "u1").str))
     try:
         import ml_dtypes
-        return plain.view(getattr(ml_dtypes, name))
-    except (ImportError, TypeError):
-        return plain
+        return bits.view(getattr(ml_dtypes, name))
+    except (ImportError, AttributeError):
+        return bits

@@ -286,6 +286,50 @@ class Lending(unittest.TestCase):
             qfuse.Tensor.empty("f32", (2,)).fill(b"abc")
 
 
+@unittest.skipUnless(numpy, "NumPy is not installed")
+class Arrays(unittest.TestCase):
+    def test_every_element_type(self):
+        for name in abi.DTYPE_NAMES[1:-1]:
+            for shape in ((), (2, 3), (0, 2)):
+                with self.subTest(name, shape=shape):
+                    tensor = qfuse.Tensor.empty(name, shape)
+                    data = bytes(index % 2 for index in range(len(tensor.tobytes())))
+                    tensor.fill(data)
+                    made = numpy.asarray(tensor)
+                    self.assertNotEqual(made.dtype, object)
+                    self.assertEqual((made.shape if name != "f4E2M1FN" else shape, made.tobytes()), (shape, data))
+
+    def test_the_memory_is_shared_and_held(self):
+        tensor = qfuse.Tensor.empty("f32", (2, 2))
+        made = numpy.asarray(tensor)
+        made[:] = [[1, 2], [3, 4]]
+        self.assertEqual(tensor.tolist(), [[1, 2], [3, 4]])
+        self.assertEqual(made.ctypes.data, tensor.tensor.data)
+        gone = weakref.ref(tensor)
+        del tensor
+        gc.collect()
+        self.assertIsNotNone(gone())
+        self.assertEqual(made.tolist(), [[1, 2], [3, 4]])
+        del made
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_copies(self):
+        tensor = qfuse.Tensor.empty("f32", (2,))
+        for made in (numpy.array(tensor), numpy.asarray(tensor, dtype="f8"), tensor.__array__(copy=True)):
+            made[:] = 7
+            self.assertEqual(tensor.tolist(), [0, 0])
+        self.assertEqual(tensor.__array__(copy=False).ctypes.data, tensor.tensor.data)
+        with self.assertRaisesRegex(ValueError, "as f8 takes a copy"):
+            tensor.__array__("f8", copy=False)
+
+    def test_device_memory(self):
+        tensor = qfuse.Tensor.empty("f32", (2,))
+        tensor.tensor.device_type = abi.DL_CUDA
+        with self.assertRaisesRegex(BufferError, "lies in device memory"):
+            numpy.asarray(tensor)
+
+
 class Finding(unittest.TestCase):
     def test_the_variable_is_the_only_place(self):
         environment = {**os.environ, "QFUSE_LIBRARY": "/nonexistent/libqfuse.so"}
