@@ -2,11 +2,15 @@
 # Does not own: graphs (graph.py), plans (plan.py).
 # Next: graph.py.
 import ctypes
+import operator
 import threading
 import weakref
 
 from . import abi
 from .abi import library
+
+INVALID_ARGUMENT = 2  # qf_status
+INT32_MAX, UINT32_MAX, INT64_MIN, INT64_MAX = 2**31 - 1, 2**32 - 1, -2**63, 2**63 - 1
 
 
 class Error(RuntimeError):
@@ -32,6 +36,17 @@ def _line(location, text):
 
 def text(value):
     return value.decode("utf-8", "backslashreplace") if value else ""
+
+
+def whole(what, value, least, most):
+    """A whole number in bounds. ctypes would cut off what does not fit its C type."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}, expected a whole number") from None
+    if not least <= number <= most:
+        raise Error(INVALID_ARGUMENT, [("", f"{what} is {number}, expected {least} to {most}")])
+    return number
 
 
 def encode(value):

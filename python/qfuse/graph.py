@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from . import abi
 from .abi import library
-from .context import Context, Handle, encode, text
+from .context import UINT32_MAX, Context, Handle, encode, text, whole
 from .plan import Plan
 
 
@@ -71,7 +71,8 @@ class Graph(Handle):
         """Rewrites the graph in place and returns the Report. The arguments are those of `qfuse opt`; rules: text."""
         options = abi.qf_pipeline_options(passes=encode(passes), numerics=encode(numerics), target=encode(target),
                                           query_scale=encode(query_scale), rules=encode(rules), rules_name=b"rules",
-                                          rewrite_limit=rewrite_limit or 0, limit_rewrites=rewrite_limit is not None)
+                                          limit_rewrites=rewrite_limit is not None,
+                                          rewrite_limit=whole("rewrite_limit", rewrite_limit or 0, 0, UINT32_MAX))
         run = ctypes.c_void_p()
         with self.context.lock:
             self.context.check(library.qf_run_pipeline(self.handle, ctypes.byref(options), ctypes.byref(run)))
@@ -128,7 +129,7 @@ def read_pt2(data, name="model.pt2", customs=None, kv_cache=None, page_size=0):
     caches of layers that are only names become inputs (docs/pt2.md)."""
     context, graph = Context(), ctypes.c_void_p()
     options = abi.qf_pt2_import_options(name=encode(name), customs=encode(customs), kv_cache=encode(kv_cache),
-                                        page_size=page_size)
+                                        page_size=whole("page_size", page_size, 0, UINT32_MAX))
     memory = (ctypes.c_char * len(data)).from_buffer(data) if isinstance(data, bytearray) else ctypes.c_char_p(data)
     with context.lock:
         context.check(library.qf_pt2_import_memory(context.handle, ctypes.cast(memory, ctypes.c_void_p), len(data),
@@ -141,7 +142,8 @@ def read(path, customs=None, kv_cache=None, page_size=0):
     path = os.fspath(path)
     context, graph = Context(), ctypes.c_void_p()
     if path.endswith(".pt2"):
-        options = abi.qf_pt2_import_options(customs=encode(customs), kv_cache=encode(kv_cache), page_size=page_size)
+        options = abi.qf_pt2_import_options(customs=encode(customs), kv_cache=encode(kv_cache),
+                                            page_size=whole("page_size", page_size, 0, UINT32_MAX))
         with context.lock:
             context.check(library.qf_pt2_import_file(context.handle, encode(path), ctypes.byref(options),
                                                      ctypes.byref(graph)))

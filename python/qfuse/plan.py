@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 from . import abi, tensor as tensors
 from .abi import library
-from .context import Context, Error, Handle, encode, text
-
-
-_INVALID_ARGUMENT = 2  # qf_status
+from .context import (INT32_MAX, INT64_MAX, INT64_MIN, INVALID_ARGUMENT, UINT32_MAX, Context, Error, Handle, encode, text,
+                      whole)
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,9 @@ class Executor(Handle):
         self.device = device or plan.device
         stream = getattr(stream, "cuda_stream", stream) or None
         self.stream = (stream or 0) if self.device == "cuda" else None
-        options = abi.qf_executor_options(device=encode(device), device_id=device_id, stream=stream,
-                                          thread_count=threads, weights_root=encode(weights_root))
+        options = abi.qf_executor_options(device=encode(device), device_id=whole("device_id", device_id, 0, INT32_MAX),
+                                          stream=stream, thread_count=whole("threads", threads, 0, UINT32_MAX),
+                                          weights_root=encode(weights_root))
         handle = ctypes.c_void_p()
         context.check(library.qf_executor_create(context.handle, plan.handle, ctypes.byref(options),
                                                  ctypes.byref(handle)))
@@ -110,7 +109,7 @@ class Executor(Handle):
 
     def _borrow(self, what, infos, key, value, **how):
         """The tensor, and what to hold. Faults of the value itself say where it was to go."""
-        name = infos[key].name if isinstance(key, int) and key < len(infos) else key
+        name = infos[key].name if infos else key
         place = f'{what} "{name}"'
         try:
             # What is only recorded, nothing can wait for: the attempt would end the capture.
@@ -123,6 +122,7 @@ class Executor(Handle):
     def bind_input(self, index, value, *, copy=False):
         """Borrows the memory of `value` (any DLPack producer or buffer) until it is bound again. Runs read what lies there
         by then. copy: a tensor that is not contiguous, or that nobody may write, is copied now instead of refused."""
+        index = _position("input", self.plan.inputs, index)
         tensor, owner = self._borrow("input", self.plan.inputs, index, value, copy=copy)
         self.context.check(library.qf_executor_bind_input(self.handle, index, ctypes.byref(tensor)))
         self._inputs[index] = owner
@@ -130,6 +130,7 @@ class Executor(Handle):
 
     def bind_output(self, index, value):
         """The result goes to the memory of `value`; None: to memory of the executor."""
+        index = _position("output", self.plan.outputs, index)
         tensor = owner = None
         if value is not None:
             tensor, owner = self._borrow("output", self.plan.outputs, index, value, writable=True)
@@ -142,6 +143,7 @@ class Executor(Handle):
         self._parameters[name] = owner
 
     def bind_symbol(self, name, value):
+        value = whole(f"size {name}", value, INT64_MIN, INT64_MAX)
         self.context.check(library.qf_executor_bind_symbol(self.handle, encode(name), value))
         self._symbols[name] = value
 
@@ -161,18 +163,18 @@ class Executor(Handle):
     def run(self):
         """On a GPU the work is in the stream when this returns; wait() or the stream's order tells when it is done."""
         if self._captured_elsewhere():  # it would run at once, and be missing from the graph
-            raise Error(_INVALID_ARGUMENT, [("", "torch captures its current stream, and the executor launches on another: "
-                                             "capture with torch.cuda.graph(graph, stream=...) on the executor's own")])
+            raise Error(INVALID_ARGUMENT, [("", "torch captures its current stream, and the executor launches on another: "
+                                            "capture with torch.cuda.graph(graph, stream=...) on the executor's own")])
         self._at_sizes(library.qf_executor_run)
 
     def _at_sizes(self, function):
         """Calls what may need other memory than the last run."""
         sizes = (dict(self._shapes), dict(self._symbols))
-        if sizes != self._sizes and self._lent:
-            raise Error(_INVALID_ARGUMENT, [("", f"sizes changed, and {next(iter(self._lent))!r}, an output of the last run, "
-                                             "is still used: its memory may not be large enough, and is freed then. Drop "
-                                             "it (and what shares its memory) or copy it before, or bind outputs to "
-                                             "memory of your own")])
+        used = next(iter(self._lent), None)
+        if used is not None and sizes != self._sizes:
+            raise Error(INVALID_ARGUMENT, [("", f"sizes changed, and {used!r}, an output of the last run, is still used: its "
+                                            "memory may be too small now, and would be freed. Drop it and what shares its "
+                                            "memory, after a copy if need be, or bind outputs to memory of your own")])
         self.context.check(function(self.handle))
         self._sizes = sizes
 
@@ -202,12 +204,11 @@ class Executor(Handle):
         """Output `index` of the last run: what is bound to it, where it lies; else on the CPU a copy, on a GPU the executor's
         memory, which the next run writes, and which no run of other sizes may replace while the tensor is used."""
         made = self.peek(index)
-        if self.stream is not None or self._outputs.get(index) is not None:
-            return made
-        return made.copy()
+        return made.copy() if self.stream is None and made in self._lent else made
 
     def peek(self, index):
         """Output `index` of the last run in the memory where it lies, on the CPU as well."""
+        index = _position("output", self.plan.outputs, index)
         out = abi.qf_tensor()
         self.context.check(library.qf_executor_output(self.handle, index, ctypes.byref(out)))
         bound = self._outputs.get(index)
@@ -215,6 +216,13 @@ class Executor(Handle):
         if bound is None:
             self._lent.add(made)
         return made
+
+
+def _position(what, infos, index):
+    """An index into the plan's inputs or outputs."""
+    if not infos:
+        raise Error(INVALID_ARGUMENT, [("", f"the plan has no {what}s")])
+    return whole(f"{what} index", index, 0, len(infos) - 1)
 
 
 def ordered(plan, values):

@@ -8,7 +8,7 @@ from ctypes import pythonapi
 
 from . import abi
 from .abi import library
-from .context import Context, Error
+from .context import INT64_MAX, INVALID_ARGUMENT, Context, Error, whole
 
 _UNSUPPORTED = 5  # qf_status
 
@@ -212,6 +212,10 @@ class Tensor:
     @classmethod
     def empty(cls, dtype, shape):
         """Zeroed host memory."""
+        if dtype not in abi.DTYPE_NAMES[1:-1] or len(shape) > abi.MAX_RANK:
+            raise Error(INVALID_ARGUMENT, [("", f"expected a type of {', '.join(abi.DTYPE_NAMES[1:-1])} and at most "
+                                            f"{abi.MAX_RANK} axes, found {dtype!r} of {len(shape)}")])
+        shape = [whole(f"the size of axis {axis}", size, 0, INT64_MAX) for axis, size in enumerate(shape)]
         tensor = make(dtype, shape, None)
         size = library.qf_tensor_bytes(ctypes.byref(tensor))
         if size > 1 << 48:

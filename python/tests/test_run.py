@@ -65,6 +65,37 @@ class Running(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "format 'u'|format 'w'|buffer"):
             qfuse.run(plan, [array.array("H", [1, 2]), scalar(1)])
 
+    def test_numbers_are_checked(self):
+        """ctypes alone takes -1 for 4294967295, and 2**40 for 0."""
+        graph = qfuse.read_text(DOUBLE)
+        plan = graph.compile()
+        executor, x = qfuse.Executor(plan), floats((1, 2), [1, 2])
+        wrong = (
+            (lambda: qfuse.Executor(plan, device_id=2**40), "device_id is 1099511627776, expected 0 to 2147483647"),
+            (lambda: qfuse.Executor(plan, device_id=-1), "device_id is -1, expected 0 to"),
+            (lambda: qfuse.Executor(plan, threads=-1), "threads is -1, expected 0 to 4294967295"),
+            (lambda: qfuse.run(plan, [x, scalar(1)], threads=2**32), "threads is 4294967296, expected 0 to 4294967295"),
+            (lambda: executor.bind_input(-1, x), "input index is -1, expected 0 to 1"),
+            (lambda: executor.bind_input(2, x), "input index is 2, expected 0 to 1"),
+            (lambda: executor.bind_input(2**32, x), "input index is 4294967296, expected 0 to 1"),
+            (lambda: executor.bind_output(-1, None), "output index is -1, expected 0 to 0"),
+            (lambda: executor.output(-1), "output index is -1, expected 0 to 0"),
+            (lambda: executor.bind_symbol("B", 2**64), "size B is 18446744073709551616, expected -9223372036854775808 to"),
+            (lambda: graph.run_pipeline(rewrite_limit=-1), "rewrite_limit is -1, expected 0 to"),
+            (lambda: qfuse.read_pt2(b"junk", page_size=-1), "page_size is -1, expected 0 to"),
+            (lambda: qfuse.read("junk.pt2", page_size=-1), "page_size is -1, expected 0 to"),
+            (lambda: qfuse.Tensor.empty("f32", (2, -1)), "size of axis 1 is -1, expected 0 to"),
+            (lambda: qfuse.Tensor.empty("f32", (1,) * 9), "at most 8 axes, found 'f32' of 9"),
+            (lambda: qfuse.Tensor.empty("float", ()), "expected a type of f32, f16, .*, found 'float'"))
+        for call, said in wrong:
+            with self.subTest(said), self.assertRaisesRegex(qfuse.Error, said) as caught:
+                call()
+            self.assertEqual(caught.exception.status, "invalid_argument")
+        for call, said in ((lambda: executor.bind_input("x", x), "input index is 'x', expected a whole number"),
+                           (lambda: qfuse.Executor(plan, threads=1.5), "threads is 1.5, expected a whole number")):
+            with self.assertRaisesRegex(TypeError, said):
+                call()
+
     def test_plans_are_saved_and_shared(self):
         plan = qfuse.read_text(DOUBLE).compile()
         self.assertEqual([info.name for info in plan.inputs], ["x", "s"])
