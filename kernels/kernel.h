@@ -15,6 +15,10 @@ typedef struct qf_view {
     void *data;
 } qf_view;
 
+/* Stands for the data of an empty tensor that has no memory: no address of the host nor of a device, so that reading or
+ * writing there is a fault of the processor. Aligned for every type. */
+#define QF_EMPTY_ADDRESS ((uintptr_t)0x7A50000000000000u)
+
 /* An attribute with every dim evaluated. Strings are NUL-terminated. */
 typedef struct qf_kernel_attribute {
     union {

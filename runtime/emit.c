@@ -57,9 +57,9 @@ static qf_status add_piece(qf_emission *at, const void *address, uint32_t base, 
 }
 
 bool qf_emission_find(const qf_emission *at, uintptr_t address, uint32_t *out_base, uint64_t *out_offset) {
-    /* Where an empty tensor has no memory, a place in the executor stands for it: any address will do. */
-    bool nowhere = address >= (uintptr_t)at->executor && address < (uintptr_t)(at->executor + 1);
-    if (nowhere) address = (uintptr_t)at->device->scratch;
+    /* An empty tensor without memory: nothing is read or written there, and any address of the program will do. */
+    if (address >= QF_EMPTY_ADDRESS && address < QF_EMPTY_ADDRESS + QF_EMIT_STEP)
+        address = (uintptr_t)at->device->scratch;
     if (address < QF_EMIT_BASE || address >= QF_EMIT_BASE + QF_EMIT_PIECES * QF_EMIT_STEP) return false;
     uintptr_t start = QF_EMIT_BASE + (address - QF_EMIT_BASE) / QF_EMIT_STEP * QF_EMIT_STEP;
     for (uint32_t i = 0; i < at->piece_count; i++)

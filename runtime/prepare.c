@@ -217,7 +217,7 @@ static void fill_view(qf_executor *executor, uint32_t reference) {
     for (uint32_t i = 0; i < view->rank; i++)
         view->dims[i] = executor->values[plan->dims[tensor->first_dim + i].expression - 1];
     /* An empty tensor is present: kernels tell absent operands by a NULL address. */
-    view->data = address ? address + offset : (void *)executor->message;
+    view->data = address ? address + offset : (void *)QF_EMPTY_ADDRESS;
 }
 
 static void fill_attributes(qf_executor *executor) {
