@@ -51,6 +51,7 @@ typedef struct qf_kernel_step {
     /* By result: the last step (its number in the plan) that touches the result's memory while it holds the result;
      * UINT32_MAX: it is read after the plan (an output), or is observed. */
     const uint32_t *last_uses;
+    const char *location; /* in the source, for messages; NULL: unknown */
 } qf_kernel_step;
 
 /* QF_OK, or QF_ERROR_INVALID_ARGUMENT / QF_ERROR_UNSUPPORTED with message filled. Shapes were inferred by ir/infer, but

@@ -266,6 +266,7 @@ static qf_status fill_steps(qf_executor *executor) {
         qf_kernel_step *step = &executor->steps[i];
         step->row = qf_kernel_row_of(record->kernel);
         step->last_uses = executor->last_uses + record->first_result;
+        step->location = qf_step_position(executor, i).location;
         step->call = (qf_kernel_call){.op = (qf_op)record->op,
                                       .operand_count = record->operand_count,
                                       .result_count = record->result_count,

@@ -41,7 +41,8 @@ static qf_status record_step(qf_cuda_actions *actions, qf_cuda_recorder *recorde
     if (status == QF_OK && recorder->taken >= 1 && recorder->taken <= recorder->remaining) return QF_OK;
     if (status == QF_OK) status = QF_ERROR_INTERNAL;
     if (status == QF_ERROR_OUT_OF_MEMORY) return qf_record(actions->context, status);
-    return qf_fail(actions->context, status, NULL, "step %u (%s, kernel %s): %s", index, qf_op_name(step->call.op),
+    const qf_position position = {.location = step->location};
+    return qf_fail(actions->context, status, &position, "step %u (%s, kernel %s): %s", index, qf_op_name(step->call.op),
                    step->row ? step->row->name : "none",
                    step->call.message[0] ? step->call.message : qf_status_name(status));
 }
