@@ -235,6 +235,13 @@ qf_status infer_agree_axis(const qf_infer_call *call, uint32_t operand, uint32_t
     return infer_agree(call, operand, what, expected, found, NULL);
 }
 
+qf_status infer_one_scale(const qf_infer_call *call, uint32_t operand) {
+    qf_dim one = infer_constant(call, 1);
+    if (!infer_ranked(call, operand) || infer_rank(call, operand) != 1) return QF_OK;
+    if (infer_equal(call, one, infer_dims(call, operand)[0]) != INFER_MAYBE) return QF_OK;
+    return infer_agree_axis(call, operand, 0, one);
+}
+
 static qf_status broadcast_axis(const qf_infer_call *call, uint32_t operand, uint32_t axis, qf_dim *dim) {
     qf_context *context = call->graph->context;
     qf_dim found = infer_dims(call, operand)[axis];

@@ -1,5 +1,5 @@
 /* Owns: shape rules of attention, paged attention, cache writes and rotary embedding.
- * Does not own: scales, attribute ranges (verify.h), what the ops compute (spec/ops.def).
+ * Does not own: presence and granularity of scales, attribute ranges (verify.h), what the ops compute (spec/ops.def).
  * Next: infer_rules.h. */
 #include <inttypes.h>
 #include <string.h>
@@ -122,6 +122,8 @@ qf_status qf_infer_attention(qf_infer_call *call) {
     qf_dim starts = e.batch.id ? qf_dim_add_constant(call->graph->context, e.batch, 1) : e.batch;
     INFER_TRY(expect_vector(call, QF_IN(attention, q_start), QF_I32, "starts", starts));
     INFER_TRY(expect_vector(call, QF_IN(attention, sinks), QF_F32, "sinks", e.heads));
+    INFER_TRY(infer_one_scale(call, QF_IN(attention, p_scale)));
+    INFER_TRY(infer_one_scale(call, QF_IN(attention, out_scale)));
     return set_attention_results(call, &e, dtype, rows_first, packed);
 }
 
@@ -168,6 +170,8 @@ qf_status qf_infer_paged_attention(qf_infer_call *call) {
         INFER_TRY(infer_agree(call, q, "rows, one a sequence,", e.batch, e.rows, NULL));
     }
     INFER_TRY(expect_vector(call, QF_IN(paged_attention, sinks), QF_F32, "sinks", e.heads));
+    INFER_TRY(infer_one_scale(call, QF_IN(paged_attention, p_scale)));
+    INFER_TRY(infer_one_scale(call, QF_IN(paged_attention, out_scale)));
     return set_attention_results(call, &e, dtype, true, true);
 }
 
@@ -254,6 +258,7 @@ qf_status qf_infer_rope_quantize_cache_write(qf_infer_call *call) {
         INFER_TRY(infer_expect_rank(call, operand, 1, 1));
         if (infer_ranked(call, operand) && e.rows.id) INFER_TRY(infer_agree_axis(call, operand, 0, e.rows));
     }
+    INFER_TRY(infer_one_scale(call, QF_IN(rope_quantize_cache_write, q_scale)));
     qf_dtype q_dtype = (qf_dtype)call->attributes[QF_ATTR(rope_quantize_cache_write, q_dtype)].integer;
     if (q_dtype == QF_DTYPE_NONE) q_dtype = infer_dtype(call, q);
     INFER_TRY(infer_set_like(call, QF_OUT(rope_quantize_cache_write, q_out), q_dtype, q));

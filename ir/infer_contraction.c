@@ -95,6 +95,7 @@ qf_status qf_infer_scaled_matmul(qf_infer_call *call) {
     INFER_TRY(infer_expect_rank(call, 0, 2, QF_MAX_RANK));
     INFER_TRY(infer_expect_rank(call, 1, 2, 2));
     INFER_TRY(infer_expect_rank(call, out_scale, 0, 1));
+    INFER_TRY(infer_one_scale(call, out_scale));
     if (!infer_ranked(call, 0) || !infer_ranked(call, 1)) return infer_set_unranked(call, 0, dtype);
     uint32_t rank = infer_rank(call, 0);
     INFER_TRY(infer_agree_axis(call, 1, 0, infer_dims(call, 0)[rank - 1]));

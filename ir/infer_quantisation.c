@@ -77,6 +77,7 @@ qf_status qf_infer_dynamic_quantize(qf_infer_call *call) {
     INFER_TRY(expect_target(call, dtype, true));
     INFER_TRY(expect_unquantised(call));
     INFER_TRY(infer_expect_rank(call, QF_IN(dynamic_quantize, upper_bound), 0, 1));
+    INFER_TRY(infer_one_scale(call, QF_IN(dynamic_quantize, upper_bound)));
     INFER_TRY(infer_set_like(call, QF_OUT(dynamic_quantize, y), dtype, 0));
     if (granularity == QF_VALUE_tensor) return infer_set(call, QF_OUT(dynamic_quantize, scale), QF_F32, NULL, 0);
     INFER_TRY(infer_expect_rank(call, 0, 1, QF_MAX_RANK));

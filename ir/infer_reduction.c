@@ -33,7 +33,7 @@ static qf_status out_dtype(const qf_infer_call *call, uint32_t attribute, uint32
     if (*out == QF_DTYPE_NONE) *out = infer_dtype(call, 0);
     if (qf_dtype_is_float8(*out) && !infer_has(call, out_scale))
         return infer_fault(call, "operand out_scale is missing: a result of type %s needs it", qf_dtype_name(*out));
-    return QF_OK;
+    return infer_one_scale(call, out_scale);
 }
 
 /* weight covers the axes of x from `axis` on. */

@@ -46,6 +46,9 @@ infer_answer infer_equal(const qf_infer_call *call, qf_dim a, qf_dim b);
 qf_status infer_agree(const qf_infer_call *call, uint32_t operand, const char *what, qf_dim a, qf_dim b, qf_dim *out);
 /* As infer_agree for axis `axis` of the operand, which is there. */
 qf_status infer_agree_axis(const qf_infer_call *call, uint32_t operand, uint32_t axis, qf_dim expected);
+/* A scale of one number, [] or [1]: a symbolic length is assumed to be 1 and recorded as a guard. Other ranks and
+ * lengths are left to verify.h. */
+qf_status infer_one_scale(const qf_infer_call *call, uint32_t operand);
 /* Whole shapes, right-aligned as NumPy does. dims holds *rank of them with room for QF_MAX_RANK, and receives the
  * result. */
 qf_status infer_broadcast_onto(const qf_infer_call *call, qf_dim *dims, uint32_t *rank, uint32_t operand);

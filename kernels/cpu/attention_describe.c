@@ -174,8 +174,10 @@ qf_status qf_attention_describe(const qf_kernel_call *call, qf_attention *out) {
     if (!status) status = read_scale(call, out->k, of->k_scale, out->kv_heads, &out->k_scale);
     if (!status) status = read_scale(call, out->v, of->v_scale, out->kv_heads, &out->v_scale);
     if (status) return status;
-    QF_CPU_EXPECT(call, out->p_mode != QF_VALUE_graph || optional(call, of->p_scale), "p_scale beside p=graph");
-    const qf_view *out_scale = optional(call, of->out_scale);
+    const qf_view *p_scale = optional(call, of->p_scale), *out_scale = optional(call, of->out_scale);
+    QF_CPU_EXPECT(call, out->p_mode != QF_VALUE_graph || p_scale, "p_scale beside p=graph");
+    QF_CPU_EXPECT(call, !p_scale || qf_view_count(p_scale) == 1, "a scalar p_scale");
+    QF_CPU_EXPECT(call, !out_scale || qf_view_count(out_scale) == 1, "a scalar out_scale");
     QF_CPU_EXPECT(call, out_scale || !is_quantised(call->results[0].dtype), "out_scale beside an 8-bit result");
     if (call->result_count > 1 && call->results[1].dtype != QF_DTYPE_NONE) out->lse = &call->results[1];
     QF_CPU_EXPECT(call,

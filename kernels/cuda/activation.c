@@ -64,9 +64,11 @@ static qf_status add_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step
 
 qf_status qf_cuda_build_rms_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_kernel_attribute *attributes = step->call.attributes;
-    qf_norm_params params = {.output = qf_cuda_output_of(
-                                 step, &step->call.results[0], qf_call_operand(&step->call, QF_IN(rms_norm, out_scale)),
-                                 QF_ATTR(rms_norm, out_mode), QF_ATTR(rms_norm, out_compute), QF_ATTR(rms_norm, via))};
+    qf_norm_params params = {0};
+    qf_status status = qf_cuda_output_of(
+        step, &step->call.results[0], qf_call_operand(&step->call, QF_IN(rms_norm, out_scale)),
+        QF_ATTR(rms_norm, out_mode), QF_ATTR(rms_norm, out_compute), QF_ATTR(rms_norm, via), &params.output);
+    if (status) return status;
     return add_norm(recorder, step, &params, attributes[QF_ATTR(rms_norm, axis)].integer,
                     attributes[QF_ATTR(rms_norm, epsilon)].number,
                     qf_call_operand(&step->call, QF_IN(rms_norm, weight)));
@@ -75,12 +77,13 @@ qf_status qf_cuda_build_rms_norm(qf_cuda_recorder *recorder, const qf_kernel_ste
 qf_status qf_cuda_build_add_rms_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_kernel_attribute *attributes = step->call.attributes;
     const qf_view *total = qf_call_result(&step->call, QF_OUT(add_rms_norm, sum));
-    qf_norm_params params = {
-        .residual = step->call.operands[QF_IN(add_rms_norm, residual)].data,
-        .sum = total ? total->data : NULL,
-        .output = qf_cuda_output_of(
-            step, &step->call.results[0], qf_call_operand(&step->call, QF_IN(add_rms_norm, out_scale)),
-            QF_ATTR(add_rms_norm, out_mode), QF_ATTR(add_rms_norm, out_compute), QF_ATTR(add_rms_norm, via))};
+    qf_norm_params params = {.residual = step->call.operands[QF_IN(add_rms_norm, residual)].data,
+                             .sum = total ? total->data : NULL};
+    qf_status status =
+        qf_cuda_output_of(step, &step->call.results[0], qf_call_operand(&step->call, QF_IN(add_rms_norm, out_scale)),
+                          QF_ATTR(add_rms_norm, out_mode), QF_ATTR(add_rms_norm, out_compute),
+                          QF_ATTR(add_rms_norm, via), &params.output);
+    if (status) return status;
     return add_norm(recorder, step, &params, attributes[QF_ATTR(add_rms_norm, axis)].integer,
                     attributes[QF_ATTR(add_rms_norm, epsilon)].number,
                     qf_call_operand(&step->call, QF_IN(add_rms_norm, weight)));
@@ -90,14 +93,12 @@ qf_status qf_cuda_build_add_rms_norm(qf_cuda_recorder *recorder, const qf_kernel
 
 qf_status qf_cuda_build_silu_mul(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0];
-    qf_silu_params params = {.x = x->data,
-                             .y = y->data,
-                             .count = qf_view_count(y),
-                             .size = y->dims[y->rank - 1],
-                             .x_dtype = x->dtype,
-                             .output = qf_cuda_output_of(
-                                 step, y, qf_call_operand(&step->call, QF_IN(silu_mul, out_scale)),
-                                 QF_ATTR(silu_mul, out_mode), QF_ATTR(silu_mul, out_compute), QF_ATTR(silu_mul, via))};
+    qf_silu_params params = {
+        .x = x->data, .y = y->data, .count = qf_view_count(y), .size = y->dims[y->rank - 1], .x_dtype = x->dtype};
+    qf_status status = qf_cuda_output_of(step, y, qf_call_operand(&step->call, QF_IN(silu_mul, out_scale)),
+                                         QF_ATTR(silu_mul, out_mode), QF_ATTR(silu_mul, out_compute),
+                                         QF_ATTR(silu_mul, via), &params.output);
+    if (status) return status;
     if (params.count == 0) return QF_OK;
     bool runs = params.size % WIDTH == 0 && has_runs(x->data, x->dtype) && has_runs(y->data, y->dtype);
     const char *kernel = !runs                           ? "qf_silu_mul"

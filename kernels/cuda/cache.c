@@ -151,6 +151,16 @@ static qf_status expect_heads(const qf_kernel_step *step, const qf_view *rows) {
                           qf_op_name(step->call.op));
 }
 
+/* Rows of another type than the cache are quantised by one scale, or by one a head. */
+static qf_status expect_scale(const qf_kernel_step *step, const qf_view *rows, const qf_view *cache,
+                              const qf_view *scale) {
+    QF_CUDA_EXPECT(step,
+                   rows->dtype == cache->dtype ||
+                       (scale && (qf_view_count(scale) == 1 || qf_view_count(scale) == rows->dims[1])),
+                   "one scale, or one a head, for rows of another type than the cache");
+    return QF_OK;
+}
+
 static void set_slots(qf_cache_params *params, const qf_view *slots, const qf_view *cache, int64_t layout) {
     params->slots = slots->data;
     params->slot_dtype = slots->dtype;
@@ -171,12 +181,13 @@ qf_status qf_cuda_build_kv_cache_write(qf_cuda_recorder *recorder, const qf_kern
     const qf_view *rows = &step->call.operands[QF_IN(kv_cache_write, new)], *after = &step->call.results[0];
     int64_t layout = step->call.attributes[QF_ATTR(kv_cache_write, layout)].integer;
     qf_cache_params params = {.stream_count = 1, .rows = rows->dims[0]};
+    const qf_view *scale = qf_call_operand(&step->call, QF_IN(kv_cache_write, scale));
     qf_status status = expect_heads(step, rows);
+    if (!status) status = expect_scale(step, rows, cache, scale);
     if (!status) status = copy_cache(recorder, cache, after);
     if (status) return status;
     set_slots(&params, &step->call.operands[QF_IN(kv_cache_write, slots)], cache, layout);
-    params.streams[0] =
-        cache_stream(rows, after, qf_call_operand(&step->call, QF_IN(kv_cache_write, scale)), layout, 0);
+    params.streams[0] = cache_stream(rows, after, scale, layout, 0);
     return add_launch(recorder, step, &params);
 }
 
@@ -236,9 +247,15 @@ qf_status qf_cuda_build_rope_quantize_cache_write(qf_cuda_recorder *recorder, co
     int64_t rotary_dim = attributes[FUSED_ATTRIBUTE(rotary_dim)].integer;
     if (!rotary_dim) rotary_dim = q->dims[2];
     qf_cache_params params = {.stream_count = 3, .rows = q->dims[0]};
+    const qf_view *q_scale = qf_call_operand(&step->call, FUSED(q_scale));
+    const qf_view *k_scale = qf_call_operand(&step->call, FUSED(k_scale));
+    const qf_view *v_scale = qf_call_operand(&step->call, FUSED(v_scale));
+    QF_CUDA_EXPECT(step, !q_scale || qf_view_count(q_scale) == 1, "a scalar q_scale");
     qf_status status = expect_heads(step, q);
     if (!status) status = expect_heads(step, &operands[FUSED(k)]);
     if (!status) status = expect_heads(step, &operands[FUSED(v)]);
+    if (!status) status = expect_scale(step, &operands[FUSED(k)], &operands[FUSED(k_cache)], k_scale);
+    if (!status) status = expect_scale(step, &operands[FUSED(v)], &operands[FUSED(v_cache)], v_scale);
     if (!status) status = copy_cache(recorder, &operands[FUSED(k_cache)], &results[1]);
     if (!status) status = copy_cache(recorder, &operands[FUSED(v_cache)], &results[2]);
     if (status) return status;
@@ -248,10 +265,8 @@ qf_status qf_cuda_build_rope_quantize_cache_write(qf_cuda_recorder *recorder, co
     params.axis_sizes[0] = q->dims[0];
     params.axis_strides[0] = 1;
     set_slots(&params, &operands[FUSED(slots)], &operands[FUSED(k_cache)], layout);
-    params.streams[0] = dense_stream(q, &results[0], qf_call_operand(&step->call, FUSED(q_scale)), rotary_dim);
-    params.streams[1] = cache_stream(&operands[FUSED(k)], &results[1], qf_call_operand(&step->call, FUSED(k_scale)),
-                                     layout, rotary_dim);
-    params.streams[2] =
-        cache_stream(&operands[FUSED(v)], &results[2], qf_call_operand(&step->call, FUSED(v_scale)), layout, 0);
+    params.streams[0] = dense_stream(q, &results[0], q_scale, rotary_dim);
+    params.streams[1] = cache_stream(&operands[FUSED(k)], &results[1], k_scale, layout, rotary_dim);
+    params.streams[2] = cache_stream(&operands[FUSED(v)], &results[2], v_scale, layout, 0);
     return add_launch(recorder, step, &params);
 }

@@ -304,7 +304,9 @@ static qf_status build(qf_cuda_recorder *recorder, const qf_kernel_step *step, c
     qf_status status = qf_gemm_describe(&step->call, &gemm);
     if (status) return status;
     if (qf_view_count(gemm.y) == 0) return QF_OK;
-    qf_cuda_output output = qf_cuda_output_of(step, gemm.y, out_scale, out_mode, UINT32_MAX, UINT32_MAX);
+    qf_cuda_output output;
+    status = qf_cuda_output_of(step, gemm.y, out_scale, out_mode, UINT32_MAX, UINT32_MAX, &output);
+    if (status) return status;
     qf_product_simplify(&gemm);
     bool empty = qf_product_extent(&gemm.k) == 0;
     if (!empty && add_blas(recorder, &gemm, &output, &status)) return status;

@@ -38,20 +38,20 @@ static inline bool qf_cuda_is_dependent(const qf_cuda_recorder *recorder) {
     return recorder->target >= QF_TARGET_sm_90a;
 }
 
-/* Plain rounding to the result's dtype, or quantisation by out_scale; `mode`, `compute` and `via` are attribute
- * indices, UINT32_MAX for an op without the attribute. */
-static inline qf_cuda_output qf_cuda_output_of(const qf_kernel_step *step, const qf_view *result,
-                                               const qf_view *out_scale, uint32_t mode, uint32_t compute,
-                                               uint32_t via) {
+/* Plain rounding to the result's dtype, or quantisation by out_scale, which has to be one number; `mode`, `compute` and
+ * `via` are attribute indices, UINT32_MAX for an op without the attribute. */
+static inline qf_status qf_cuda_output_of(const qf_kernel_step *step, const qf_view *result, const qf_view *out_scale,
+                                          uint32_t mode, uint32_t compute, uint32_t via, qf_cuda_output *out) {
     const qf_kernel_attribute *attributes = step->call.attributes;
-    qf_cuda_output output = {.dtype = result->dtype, .mode = QF_VALUE_div, .compute = QF_F32, .saturate = 1};
-    if (!out_scale) return output;
-    output.scale = out_scale->data;
-    output.scale_dtype = out_scale->dtype;
-    if (mode != UINT32_MAX) output.mode = (uint32_t)attributes[mode].integer;
-    if (compute != UINT32_MAX) output.compute = (uint32_t)attributes[compute].integer;
-    if (via != UINT32_MAX) output.via = (uint32_t)attributes[via].integer;
-    return output;
+    *out = (qf_cuda_output){.dtype = result->dtype, .mode = QF_VALUE_div, .compute = QF_F32, .saturate = 1};
+    if (!out_scale) return QF_OK;
+    QF_CUDA_EXPECT(step, qf_view_count(out_scale) == 1, "a scalar out_scale");
+    out->scale = out_scale->data;
+    out->scale_dtype = out_scale->dtype;
+    if (mode != UINT32_MAX) out->mode = (uint32_t)attributes[mode].integer;
+    if (compute != UINT32_MAX) out->compute = (uint32_t)attributes[compute].integer;
+    if (via != UINT32_MAX) out->via = (uint32_t)attributes[via].integer;
+    return QF_OK;
 }
 
 #endif

@@ -184,6 +184,7 @@ static qf_status add_dynamic(qf_cuda_recorder *recorder, qf_dynamic_params *para
 qf_status qf_cuda_build_dynamic_quantize(qf_cuda_recorder *recorder, const qf_kernel_step *step) {
     const qf_view *x = &step->call.operands[0], *y = &step->call.results[0], *scale = &step->call.results[1];
     const qf_view *bound = qf_call_operand(&step->call, QF_IN(dynamic_quantize, upper_bound));
+    QF_CUDA_EXPECT(step, !bound || qf_view_count(bound) == 1, "a scalar upper_bound");
     int64_t granularity = step->call.attributes[QF_ATTR(dynamic_quantize, granularity)].integer;
     int64_t count = qf_view_count(x), entries = qf_view_count(scale), size = entries ? count / entries : 0;
     bool whole = granularity == QF_VALUE_tensor;

@@ -159,6 +159,21 @@ static void what_no_kernel_takes_is_refused(void **state) {
     cuda_finish(&test);
 }
 
+static void p_scale_and_out_scale_are_scalars(void **state) {
+    (void)state;
+    static const uint32_t columns[] = {QF_IN(attention, p_scale), QF_IN(attention, out_scale)};
+    static const char *const messages[] = {"a scalar p_scale", "a scalar out_scale"};
+    for (int64_t count = 0; count < 3; count++)
+        for (size_t i = 0; i < QF_COUNT_OF(columns); i++) {
+            cuda_test test;
+            start_dense(&test, QF_F16, QF_F16, QF_F16, 64, 64);
+            set(&test, columns[i], QF_F32, CUDA_SHAPE(count));
+            assert_int_equal(record(&test, DENSE), count == 1 ? QF_OK : QF_ERROR_INVALID_ARGUMENT);
+            if (count != 1) assert_non_null(strstr(test.message, messages[i]));
+            cuda_finish(&test);
+        }
+}
+
 /* --- decode --- */
 
 /* Copied: parameter blocks of launches are aligned less than the type. */
@@ -314,6 +329,7 @@ int main(void) {
                                        cmocka_unit_test(packed_rows_have_a_tile_more_for_every_sequence),
                                        cmocka_unit_test(nothing_to_do_is_no_launch),
                                        cmocka_unit_test(what_no_kernel_takes_is_refused),
+                                       cmocka_unit_test(p_scale_and_out_scale_are_scalars),
                                        cmocka_unit_test(one_token_a_sequence_is_decode_alone),
                                        cmocka_unit_test(packed_sequences_are_divided_by_length),
                                        cmocka_unit_test(tokens_fill_one_block_of_rows),

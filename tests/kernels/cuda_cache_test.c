@@ -227,6 +227,24 @@ static void no_rows_launch_nothing(void **state) {
     cuda_finish(&test);
 }
 
+/* Also where a plan's guards did not see it: a count between one and one a head would be read past its end. */
+static void scales_are_one_or_one_a_head(void **state) {
+    (void)state;
+    static const int64_t counts[] = {0, 1, 2, KV_HEADS, KV_HEADS + 1};
+    for (size_t i = 0; i < QF_COUNT_OF(counts); i++)
+        for (int fused = 0; fused < 2; fused++) {
+            cuda_test test;
+            cuda_start(&test);
+            qf_kernel_step *step =
+                fused ? add_fused(&test, 3, DEPTH, 0) : add_write(&test, 10, QF_VALUE_nhd, QF_F8E4M3FN, true);
+            uint32_t column = fused ? QF_IN(rope_quantize_cache_write, v_scale) : QF_IN(kv_cache_write, scale);
+            cuda_room(&test, step)->operands[column] = cuda_view(QF_F32, CUDA_SHAPE(counts[i]), PLACE(13));
+            bool right = counts[i] == 1 || counts[i] == KV_HEADS;
+            assert_int_equal(cuda_record(&test, 0), right ? QF_OK : QF_ERROR_INVALID_ARGUMENT);
+            cuda_finish(&test);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fault_47_layouts_step_differently),
                                        cmocka_unit_test(a_cache_elsewhere_is_copied_first),
@@ -236,6 +254,7 @@ int main(void) {
                                        cmocka_unit_test(one_launch_rotates_quantises_and_writes),
                                        cmocka_unit_test(heads_that_are_no_runs_go_by_elements),
                                        cmocka_unit_test(angles_broadcast_over_token_axes),
+                                       cmocka_unit_test(scales_are_one_or_one_a_head),
                                        cmocka_unit_test(no_rows_launch_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,6 +311,25 @@ static void empty_tensors_launch_nothing(void **state) {
     cuda_finish(&test);
 }
 
+static void scales_of_whole_results_are_scalars(void **state) {
+    (void)state;
+    static const int64_t counts[] = {0, 1, 2};
+    for (size_t i = 0; i < QF_COUNT_OF(counts); i++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            cuda_test test;
+            cuda_start(&test);
+            qf_kernel_step *step =
+                dynamic ? add_dynamic(&test, QF_F32, CUDA_SHAPE(3, 64), QF_F8E4M3FN, CUDA_SCALAR, QF_VALUE_tensor, 0)
+                        : add_norm(&test, QF_BF16, CUDA_SHAPE(3, 64), QF_F8E4M3FN, 1);
+            if (dynamic) cuda_operand(&test, step, QF_F32, CUDA_SHAPE(counts[i]), PLACE(6));
+            if (!dynamic)
+                cuda_room(&test, step)->operands[QF_IN(add_rms_norm, out_scale)] =
+                    cuda_view(QF_F32, CUDA_SHAPE(counts[i]), PLACE(6));
+            assert_int_equal(cuda_record(&test, 0), counts[i] == 1 ? QF_OK : QF_ERROR_INVALID_ARGUMENT);
+            cuda_finish(&test);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_scale_needs_no_axes),
                                        cmocka_unit_test(per_channel_scales_collapse_to_two_axes),
@@ -325,6 +344,7 @@ int main(void) {
                                        cmocka_unit_test(norm_rows_are_shared_by_lanes),
                                        cmocka_unit_test(norms_of_odd_sizes_go_by_elements),
                                        cmocka_unit_test(silu_mul_halves_rows),
-                                       cmocka_unit_test(empty_tensors_launch_nothing)};
+                                       cmocka_unit_test(empty_tensors_launch_nothing),
+                                       cmocka_unit_test(scales_of_whole_results_are_scalars)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <qfuse/device.h>
 
 #include "tests/fake_driver/fake_driver.h"
-#include "tests/runtime/running.h"
+#include "tests/runtime/scale_counts.h"
 
 static qf_fake_reset_function reset;
 
@@ -320,6 +320,15 @@ static void products_go_through_cublaslt(void **state) {
 }
 
 /* Every driver call fails once: a status, nothing left behind. */
+static void begin_scale_count(void) {
+    (void)reset();
+}
+
+static void scales_of_a_wrong_count_are_refused(void **state) {
+    (void)state;
+    scale_counts_are_checked("sm_90a", begin_scale_count);
+}
+
 static void failing_calls_leave_nothing(void **state) {
     (void)state;
     bool failed = true;
@@ -362,6 +371,7 @@ int main(void) {
                                        cmocka_unit_test(executors_come_and_go_during_a_capture),
                                        cmocka_unit_test(threads_share_a_plan),
                                        cmocka_unit_test(products_go_through_cublaslt),
+                                       cmocka_unit_test(scales_of_a_wrong_count_are_refused),
                                        cmocka_unit_test(failing_calls_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  * reads. Does not own: sizes, guards and bindings (executor_test.c). Next: runtime/executor.c. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 
-#include "tests/runtime/running.h"
+#include "tests/runtime/scale_counts.h"
 
 #include <math.h>
 #include <sys/mman.h>
@@ -284,6 +284,22 @@ static void fault_45_cache_dtypes_are_decided_per_node(void **state) {
     running_close(&r);
 }
 
+static void scales_of_a_wrong_count_are_refused(void **state) {
+    (void)state;
+    scale_counts_are_checked(NULL, NULL);
+}
+
+/* Kernels get no address of the host for an empty tensor, and do not take it for an absent one. */
+static void empty_tensors_have_no_address(void **state) {
+    (void)state;
+    running r;
+    running_open(&r, "(%x: f32[T, 4]) {\n  %y = neg %x\n  return %y\n}\n", NULL);
+    running_bind(&r, "x", TENSOR(QF_F32, NULL, 0, 4));
+    running_run(&r);
+    assert_true((uintptr_t)r.executor->steps[0].call.operands[0].data == QF_EMPTY_ADDRESS);
+    running_close(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fault_1_the_cache_write_is_not_lost),
                                        cmocka_unit_test(fault_31_scales_are_not_cached),
@@ -291,6 +307,8 @@ int main(void) {
                                        cmocka_unit_test(fault_36_odd_scales_are_defined),
                                        cmocka_unit_test(fault_69_a_nan_scale_stays_where_it_is),
                                        cmocka_unit_test(fault_44_configuration_strings_are_strict),
-                                       cmocka_unit_test(fault_45_cache_dtypes_are_decided_per_node)};
+                                       cmocka_unit_test(fault_45_cache_dtypes_are_decided_per_node),
+                                       cmocka_unit_test(scales_of_a_wrong_count_are_refused),
+                                       cmocka_unit_test(empty_tensors_have_no_address)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
