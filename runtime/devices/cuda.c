@@ -90,15 +90,22 @@ static qf_status choose_context(cuda_state *cuda, int32_t device_id) {
     return status;
 }
 
-static int attribute(const cuda_state *cuda, int which) {
-    int value = 0;
-    return cuda->driver.device_get_attribute(&value, which, cuda->device) == 0 ? value : 0;
+/* Builders divide by the processors, so that a query that failed must not pass as 0 of them. */
+static qf_status ask(cuda_state *cuda, int which, int *out_value) {
+    return qf_cuda_check(&cuda->driver, cuda->context,
+                         cuda->driver.device_get_attribute(out_value, which, cuda->device), "asking what the GPU is");
 }
 
 static qf_status check_target(cuda_state *cuda, qf_target target) {
-    cuda->capability =
-        10 * attribute(cuda, QF_CU_ATTRIBUTE_CAPABILITY_MAJOR) + attribute(cuda, QF_CU_ATTRIBUTE_CAPABILITY_MINOR);
-    cuda->processors = attribute(cuda, QF_CU_ATTRIBUTE_PROCESSOR_COUNT);
+    int major = 0, minor = 0;
+    qf_status status = ask(cuda, QF_CU_ATTRIBUTE_CAPABILITY_MAJOR, &major);
+    if (status == QF_OK) status = ask(cuda, QF_CU_ATTRIBUTE_CAPABILITY_MINOR, &minor);
+    if (status == QF_OK) status = ask(cuda, QF_CU_ATTRIBUTE_PROCESSOR_COUNT, &cuda->processors);
+    if (status != QF_OK) return status;
+    if (cuda->processors < 1)
+        return qf_fail(cuda->context, QF_ERROR_DEVICE, NULL, "GPU %d has %d multiprocessors, expected 1 or more",
+                       cuda->device_id, cuda->processors);
+    cuda->capability = 10 * major + minor;
     cuda->target = qf_cuda_best_target(cuda->capability);
     if (target == QF_TARGET_cpu || qf_cuda_card_runs(cuda->capability, target)) return QF_OK;
     return qf_fail(cuda->context, QF_ERROR_DEVICE, NULL,
@@ -399,10 +406,11 @@ static uint64_t cuda_elapsed(void *state, uint32_t from, uint32_t to) {
 static void cuda_describe(void *state, qf_device_info *out_info) {
     cuda_state *cuda = state;
     size_t available = 0, total = 0;
-    int version = 0;
+    int version = 0, cache = 0;
     if (!enter(cuda)) return;
     (void)cuda->driver.memory_get_info(&available, &total);
     (void)cuda->driver.driver_get_version(&version);
+    (void)cuda->driver.device_get_attribute(&cache, QF_CU_ATTRIBUTE_L2_SIZE, cuda->device);
     (void)cuda->driver.device_get_name(out_info->name, (int)sizeof out_info->name, cuda->device);
     if (!cuda->actions.blas_tried) {
         cuda->actions.blas_tried = true;
@@ -416,7 +424,7 @@ static void cuda_describe(void *state, qf_device_info *out_info) {
     out_info->driver_version = (uint32_t)version;
     out_info->memory_bytes = total;
     out_info->free_bytes = available;
-    out_info->cache_bytes = (uint64_t)attribute(cuda, QF_CU_ATTRIBUTE_L2_SIZE);
+    out_info->cache_bytes = cache > 0 ? (uint64_t)cache : 0;
     out_info->kernel_images = qf_cuda_image_count;
     out_info->has_cublaslt = cuda->actions.blas.handle != NULL;
 }

@@ -20,7 +20,7 @@ static _Thread_local int capture_mode; /* 0: global */
 qf_fake_state *qf_fake_reset(void);
 
 qf_fake_state *qf_fake_reset(void) {
-    state = (qf_fake_state){.device_count = 1, .capability = 90};
+    state = (qf_fake_state){.device_count = 1, .capability = 90, .processors = 132};
     return &state;
 }
 
@@ -106,7 +106,8 @@ qf_cu_result cuDeviceGetAttribute(int *value, int attribute, qf_cu_device device
     if (device < 0) return 1;
     *value = attribute == QF_CU_ATTRIBUTE_CAPABILITY_MAJOR   ? state.capability / 10
              : attribute == QF_CU_ATTRIBUTE_CAPABILITY_MINOR ? state.capability % 10
-                                                             : 132;
+             : attribute == QF_CU_ATTRIBUTE_PROCESSOR_COUNT  ? state.processors
+                                                             : 1 << 20;
     return 0;
 }
 qf_cu_result cuDeviceTotalMem_v2(size_t *bytes, qf_cu_device device) {

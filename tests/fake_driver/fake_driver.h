@@ -9,6 +9,7 @@
 
 typedef struct qf_fake_state {
     int device_count, capability; /* 90: compute capability 9.0 */
+    int processors;
     _Atomic uint64_t calls;
     uint64_t fail_at;                 /* the fail_at-th call fails; 0: none */
     bool capturing;                   /* the caller's stream is being captured by its owner */
@@ -20,7 +21,7 @@ typedef struct qf_fake_state {
     _Atomic int context_depth; /* of the context stack; 0 between calls into the library */
 } qf_fake_state;
 
-/* Zeroes everything and sets one GPU of capability 9.0. */
+/* Zeroes everything and sets one GPU of capability 9.0 with 132 multiprocessors. */
 typedef qf_fake_state *(*qf_fake_reset_function)(void);
 
 #endif

@@ -88,6 +88,18 @@ static void another_gpu_is_refused_by_name(void **state) {
     }
 }
 
+static void a_card_without_processors_is_refused(void **state) {
+    (void)state;
+    running r;
+    qf_fake_state *fake = reset();
+    compile_for(&r, "sm_90a");
+    fake->processors = 0;
+    assert_int_equal(open_executor(&r, NULL), QF_ERROR_DEVICE);
+    expect_message(&r, "GPU 0 has 0 multiprocessors, expected 1 or more");
+    assert_int_equal(fake->live, 0);
+    running_close(&r);
+}
+
 static void older_targets_run_on_newer_cards(void **state) {
     (void)state;
     running r;
@@ -329,30 +341,80 @@ static void scales_of_a_wrong_count_are_refused(void **state) {
     scale_counts_are_checked("sm_90a", begin_scale_count);
 }
 
+/* Plans whose builders divide the work among multiprocessors, and what their inputs are. */
+typedef struct plan_case {
+    const char *text;
+    qf_tensor inputs[8];
+} plan_case;
+
+#define SCALES_AND(operands)                                                                                           \
+    "q_scale=%s, k_scale=%s, v_scale=%s, out_scale=%s {scale=0.1, out=f8E4M3FN, p=kernel" operands
+#define CACHES "%k: f8E4M3FN[P, 16, 2, 128], %v: f8E4M3FN[P, 16, 2, 128], %table: i32[B, W], %lens: i32[B]"
+static const plan_case plan_cases[] = {
+    {"(%x: f32[T, 2]) {\n  return %x\n}\n", {TENSOR(QF_F32, NULL, 2, 2)}},
+    {"(%q: f8E4M3FN[B, 8, 128], " CACHES
+     ", %s: f32[]) {\n  %a = paged_attention %q, %k, %v, %table, %lens, " SCALES_AND("}\n  return %a\n}\n"),
+     {TENSOR(QF_F8E4M3FN, NULL, 4, 8, 128), TENSOR(QF_F8E4M3FN, NULL, 50, 16, 2, 128),
+      TENSOR(QF_F8E4M3FN, NULL, 50, 16, 2, 128), TENSOR(QF_I32, NULL, 4, 8), TENSOR(QF_I32, NULL, 4),
+      SCALAR(QF_F32, NULL)}},
+    {"(%q: f8E4M3FN[R, 8, 128], " CACHES ", %start: i32[B + 1], %s: f32[]) {\n"
+     "  %a = paged_attention %q, %k, %v, %table, %lens, q_start=%start, " SCALES_AND("}\n  return %a\n}\n"),
+     {TENSOR(QF_F8E4M3FN, NULL, 600, 8, 128), TENSOR(QF_F8E4M3FN, NULL, 50, 16, 2, 128),
+      TENSOR(QF_F8E4M3FN, NULL, 50, 16, 2, 128), TENSOR(QF_I32, NULL, 4, 8), TENSOR(QF_I32, NULL, 4),
+      TENSOR(QF_I32, NULL, 5), SCALAR(QF_F32, NULL)}},
+    {"(%q: f8E4M3FN[B, 32, T, 128], %k: f8E4M3FN[B, 8, T, 128], %v: f8E4M3FN[B, 8, T, 128], %s: f32[]) {\n"
+     "  %a = attention %q, %k, %v, " SCALES_AND(", causal=true}\n  return %a\n}\n"),
+     {TENSOR(QF_F8E4M3FN, NULL, 1, 32, 8192, 128), TENSOR(QF_F8E4M3FN, NULL, 1, 8, 8192, 128),
+      TENSOR(QF_F8E4M3FN, NULL, 1, 8, 8192, 128), SCALAR(QF_F32, NULL)}},
+    {"(%a: f32[T, 64], %b: f32[64, 32], %s: f32[]) {\n  %m = matmul %a, %b\n  %x = softmax %m {axis=1}\n"
+     "  %r = reduce_sum %x {axes=[0]}\n  %z = quantize %x, %s {dtype=f8E4M3FN}\n  %v, %i = top_k %x {k=5, axis=1}\n"
+     "  return %r, %z, %v\n}\n",
+     {TENSOR(QF_F32, NULL, 100, 64), TENSOR(QF_F32, NULL, 64, 32), SCALAR(QF_F32, NULL)}}};
+
+static qf_status bind_inputs(running *r, const plan_case *of, char *data) {
+    qf_status status = QF_OK;
+    for (uint32_t i = 0; status == QF_OK && i < r->plan->input_count; i++) {
+        qf_tensor tensor = of->inputs[i];
+        tensor.data = data; /* nothing but the copy of the first plan looks there */
+        tensor.device_type = QF_DL_CUDA;
+        status = qf_executor_bind_input(r->executor, i, &tensor);
+    }
+    return status;
+}
+
+/* Up to the third query of what the card is. */
+#define CALLS_TO_OPEN 7
+
+/* The call `at` of the driver fails; true: there was one. */
+static bool call_fails(const plan_case *of, uint64_t at) {
+    running r;
+    qf_fake_state *fake = reset();
+    static _Alignas(256) char data[256];
+    running_parse(&r, of->text);
+    qf_compile_options options = {.struct_size = sizeof options, .target = "sm_90a"};
+    if (qf_compile(r.graph, &options, &r.plan) != QF_OK) fail_msg("%s", r.check.messages);
+    fake->fail_at = at;
+    qf_status status = open_executor(&r, NULL);
+    bool opened = status == QF_OK;
+    if (status == QF_OK) status = bind_inputs(&r, of, data);
+    if (status == QF_OK) status = qf_executor_run(r.executor);
+    if (status == QF_OK) status = qf_executor_capture(r.executor);
+    if (status == QF_OK) status = qf_executor_run(r.executor);
+    if (status == QF_OK) status = qf_executor_wait(r.executor);
+    bool failed = fake->calls >= at;
+    if (status != QF_OK && !*r.check.messages) fail_msg("call %llu failed without a message", (unsigned long long)at);
+    if (opened && at <= CALLS_TO_OPEN) fail_msg("call %llu: opened nevertheless", (unsigned long long)at);
+    fake->fail_at = 0;
+    running_close(&r);
+    assert_int_equal(fake->live, 0);
+    assert_int_equal(fake->context_depth, 0);
+    return failed;
+}
+
 static void failing_calls_leave_nothing(void **state) {
     (void)state;
-    bool failed = true;
-    for (uint64_t at = 1; failed; at++) {
-        running r;
-        qf_fake_state *fake = reset();
-        float x[4] = {1, 2, 3, 4};
-        qf_tensor input = DEVICE_TENSOR(QF_F32, x, 2, 2);
-        compile_for(&r, "sm_90a");
-        fake->fail_at = at;
-        qf_status status = open_executor(&r, NULL);
-        if (status == QF_OK) status = qf_executor_bind_input(r.executor, 0, &input);
-        if (status == QF_OK) status = qf_executor_run(r.executor);
-        if (status == QF_OK) status = qf_executor_capture(r.executor);
-        if (status == QF_OK) status = qf_executor_run(r.executor);
-        if (status == QF_OK) status = qf_executor_wait(r.executor);
-        failed = fake->calls >= at;
-        if (status != QF_OK && !*r.check.messages)
-            fail_msg("call %llu failed without a message", (unsigned long long)at);
-        fake->fail_at = 0;
-        running_close(&r);
-        assert_int_equal(fake->live, 0);
-        assert_int_equal(fake->context_depth, 0);
-    }
+    for (size_t i = 0; i < QF_COUNT_OF(plan_cases); i++)
+        for (uint64_t at = 1; call_fails(&plan_cases[i], at); at++) continue;
 }
 
 int main(void) {
@@ -363,6 +425,7 @@ int main(void) {
     memcpy(&reset, &address, sizeof reset);
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_device_says_what_it_is),
                                        cmocka_unit_test(another_gpu_is_refused_by_name),
+                                       cmocka_unit_test(a_card_without_processors_is_refused),
                                        cmocka_unit_test(older_targets_run_on_newer_cards),
                                        cmocka_unit_test(a_plan_runs_and_replays),
                                        cmocka_unit_test(memory_stays_flat_over_runs),
