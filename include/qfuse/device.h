@@ -58,7 +58,7 @@ QF_API QF_MUST_USE qf_status qf_device_wait(qf_device *device);
 
 #define QF_DEVICE_MARKS 2
 /* Marks a point of the stream, `mark` < QF_DEVICE_MARKS, and gives the nanoseconds between two marks (waits for the
- * later one). */
+ * later one): 0 where one was not marked, or `to` lies before `from`. */
 QF_API void qf_device_mark(qf_device *device, uint32_t mark);
 QF_API uint64_t qf_device_elapsed(qf_device *device, uint32_t from, uint32_t to);
 

@@ -124,7 +124,8 @@ static void cpu_mark(void *state, uint32_t mark) {
 
 static uint64_t cpu_elapsed(void *state, uint32_t from, uint32_t to) {
     const cpu_state *cpu = state;
-    return from < cpu->mark_count && to < cpu->mark_count ? cpu->marks[to] - cpu->marks[from] : 0;
+    if (from >= cpu->mark_count || to >= cpu->mark_count || !cpu->marks[from]) return 0;
+    return cpu->marks[to] > cpu->marks[from] ? cpu->marks[to] - cpu->marks[from] : 0;
 }
 
 const qf_device_interface qf_device_cpu = {

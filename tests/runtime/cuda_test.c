@@ -56,6 +56,13 @@ static void a_device_says_what_it_is(void **state) {
     assert_int_equal(qf_device_elapsed(device, 0, 1), 250000);
     assert_int_equal(qf_device_elapsed(device, 0, 7), 0);
     qf_device_close(device);
+    assert_int_equal(qf_device_open(context, "cpu", NULL, &device), QF_OK);
+    qf_device_mark(device, 1);
+    assert_int_equal(qf_device_elapsed(device, 0, 1), 0);
+    qf_device_mark(device, 0);
+    assert_int_equal(qf_device_elapsed(device, 0, 1), 0);
+    assert_true(qf_device_elapsed(device, 1, 0) < UINT64_C(1000000000) * 3600);
+    qf_device_close(device);
     assert_int_equal(qf_device_open(context, "tpu", NULL, &device), QF_ERROR_NOT_FOUND);
     assert_non_null(strstr(check.messages, "no device is named \"tpu\""));
     assert_int_equal(fake->live, 0);
