@@ -51,6 +51,8 @@ static void test_what_is_refused_says_why(void **state) {
     refuses(p, "positive");
     p = usual(), p.group = 1025;
     refuses(p, "1024");
+    p = usual(), p.q_tokens = 4, p.group = 1 << 30; /* a product of 2^32 */
+    refuses(p, "1024");
     p = usual(), p.batch = 2049;
     refuses(p, "2048");
 }

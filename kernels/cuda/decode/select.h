@@ -72,7 +72,7 @@ static inline const char *qf_decode_refusal(const qf_decode_problem *problem) {
     if (problem->kv_heads < 1 || problem->group < 1 || problem->q_tokens < 1 || problem->batch < 1) {
         return "heads, group, tokens and batch must be positive";
     }
-    if (problem->q_tokens * problem->group > 1024) return "query tokens times group is limited to 1024";
+    if ((int64_t)problem->q_tokens * problem->group > 1024) return "query tokens times group is limited to 1024";
     if (problem->batch > 2048) return "batch is limited to 2048";
     return NULL;
 }
