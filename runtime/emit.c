@@ -159,6 +159,10 @@ static qf_status prepare(qf_emission *at, const qf_emit_options *options) {
                        qf_plan_target(at->plan));
     if (!is_identifier(options->name))
         return qf_fail(at->context, QF_ERROR_INVALID_ARGUMENT, NULL, "'%s' is no C identifier", options->name);
+    if (options->processor_count > INT32_MAX)
+        return qf_fail(at->context, QF_ERROR_INVALID_ARGUMENT, NULL,
+                       "options.processor_count is %u, expected 1 to 2^31 - 1 multiprocessors, or 0",
+                       options->processor_count);
     qf_status status = qf_executor_create_on(at->context, at->plan, &settings, &qf_device_emit, &at->executor);
     if (status != QF_OK) return status;
     at->device = at->executor->device_state;

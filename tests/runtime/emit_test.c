@@ -45,6 +45,9 @@ static void what_cannot_be_emitted_is_refused(void **state) {
             QF_ERROR_INVALID_ARGUMENT, "negative");
     refused(&r, &(qf_emit_options){sizeof(qf_emit_options), .name = "a b", .sizes = &size, .size_count = 1},
             QF_ERROR_INVALID_ARGUMENT, "identifier");
+    refused(&r,
+            &(qf_emit_options){sizeof(qf_emit_options), .sizes = &size, .size_count = 1, .processor_count = 1u << 31},
+            QF_ERROR_INVALID_ARGUMENT, "options.processor_count is 2147483648");
     running_close(&r);
     compile_for(&r, copies, "cpu");
     refused(&r, &(qf_emit_options){sizeof(qf_emit_options), .sizes = &size, .size_count = 1}, QF_ERROR_INVALID_ARGUMENT,
