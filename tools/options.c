@@ -14,6 +14,7 @@ typedef enum option_kind {
     OPTION_FLAG,
     OPTION_TEXT,
     OPTION_NUMBER,
+    OPTION_SIZE,
     OPTION_THREADS,
     OPTION_TOLERANCE,
     OPTION_DIMS,
@@ -82,13 +83,13 @@ static const struct option {
     {"threads", "N", "run case compare bench", "threads for a kernel, 1 to 1024; default 2", OPTION_THREADS,
      AT(threads)},
     {"batch", "N", "bench", "sequences of the attention to time; without sizes and files: a table of shapes",
-     OPTION_NUMBER, AT(batch)},
-    {"heads", "N", "bench", "query heads; default 32", OPTION_NUMBER, AT(heads)},
-    {"kv-heads", "N", "bench", "KV heads; default a quarter of the query heads", OPTION_NUMBER, AT(kv_heads)},
-    {"head-dim", "N", "bench", "default 128", OPTION_NUMBER, AT(head_dim)},
-    {"queries", "N", "bench", "query rows of a sequence; default 1", OPTION_NUMBER, AT(queries)},
-    {"keys", "N", "bench", "keys of a sequence; default 4096, or as many as rows", OPTION_NUMBER, AT(keys)},
-    {"page", "N", "bench", "tokens of a page of the cache; default: not paged", OPTION_NUMBER, AT(page)},
+     OPTION_SIZE, AT(batch)},
+    {"heads", "N", "bench", "query heads; default 32", OPTION_SIZE, AT(heads)},
+    {"kv-heads", "N", "bench", "KV heads; default a quarter of the query heads", OPTION_SIZE, AT(kv_heads)},
+    {"head-dim", "N", "bench", "default 128", OPTION_SIZE, AT(head_dim)},
+    {"queries", "N", "bench", "query rows of a sequence; default 1", OPTION_SIZE, AT(queries)},
+    {"keys", "N", "bench", "keys of a sequence; default 4096, or as many as rows", OPTION_SIZE, AT(keys)},
+    {"page", "N", "bench", "tokens of a page of the cache; default: not paged", OPTION_SIZE, AT(page)},
     {"type", "NAME", "bench", "element type of q, k, v; default f8E4M3FN", OPTION_TEXT, AT(type)},
     {"out-type", "NAME", "bench", "element type of the result; default that of q", OPTION_TEXT, AT(out_type)},
     {"causal", NULL, "bench", "rows see keys up to their own position", OPTION_FLAG, AT(causal)},
@@ -160,6 +161,11 @@ static bool set_option(tool_options *into, const struct option *option, const ch
     case OPTION_NUMBER:
         return read_number(value, (uint64_t *)(void *)field) ||
                fault("expected a whole number, found ", value, "", command);
+    case OPTION_SIZE: {
+        uint64_t *size = (uint64_t *)(void *)field;
+        return (read_number(value, size) && *size >= 1 && *size <= INT32_MAX) ||
+               fault("expected a size from 1 to 2147483647, found ", value, "", command);
+    }
     case OPTION_LIMIT:
         into->rewrite_limited = true;
         return read_number(value, (uint64_t *)(void *)field) ||
