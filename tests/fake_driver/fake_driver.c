@@ -11,7 +11,10 @@
 
 #define MOST_RECORDED 64
 
-static qf_fake_state state;
+/* Programs that are only linked with the driver do not reset it. */
+#define ONE_GPU                                                                                                        \
+    { .device_count = 1, .capability = 90, .processors = 132 }
+static qf_fake_state state = ONE_GPU;
 static _Thread_local int capture_mode; /* 0: global */
 
 /* The prototypes of what is exported here. */
@@ -20,7 +23,7 @@ static _Thread_local int capture_mode; /* 0: global */
 qf_fake_state *qf_fake_reset(void);
 
 qf_fake_state *qf_fake_reset(void) {
-    state = (qf_fake_state){.device_count = 1, .capability = 90, .processors = 132};
+    state = (qf_fake_state)ONE_GPU;
     return &state;
 }
 
