@@ -35,8 +35,9 @@ typedef struct qf_emit_options {
  * (qf_plan_output) does so. Products are kernels of QFuse, not cuBLASLt.
  *
  * QF_ERROR_INVALID_ARGUMENT: a plan for the CPU, an unknown name among `sizes`, a size without a value, `name` is no
- * identifier, a processor_count above 2^31 - 1; QF_ERROR_GUARD: sizes that the plan does not allow; QF_ERROR_UNSUPPORTED: a step without a kernel;
- * QF_ERROR_DEVICE: the library was built without the kernels that are needed. Nothing is written then. */
+ * identifier, a processor_count above 2^31 - 1; QF_ERROR_GUARD: sizes that the plan does not allow;
+ * QF_ERROR_UNSUPPORTED: a step without a kernel; QF_ERROR_DEVICE: the library was built without the kernels that are
+ * needed. Nothing is written then. */
 QF_API QF_MUST_USE qf_status qf_plan_emit_c(qf_context *context, const qf_plan *plan, const qf_emit_options *options,
                                             qf_write_function write, void *user);
 
