@@ -37,7 +37,9 @@ typedef struct qf_executor_options {
  * `options` may be NULL. Weights are mapped at the first run that needs them. On failure *out_executor is NULL. */
 QF_API QF_MUST_USE qf_status qf_executor_create(qf_context *context, const qf_plan *plan,
                                                 const qf_executor_options *options, qf_executor **out_executor);
-/* Unmaps weights and frees workspace and outputs that it owns. NULL is allowed. */
+/* Unmaps weights and frees workspace and outputs that it owns. NULL is allowed. On a GPU it waits for what runs, which
+ * ends a capture of the executor's stream that the host has going: call qf_executor_wait before such a capture begins,
+ * and destroy an executor that took part in one only when no capture of its stream is going. */
 QF_API void qf_executor_destroy(qf_executor *executor);
 
 /* Binds input `index`. dtype and rank must be the plan's; sizes are checked at the next run. The memory is borrowed
@@ -73,6 +75,7 @@ QF_API QF_MUST_USE qf_status qf_executor_run(qf_executor *executor);
  * behind the addresses (lengths, page tables, scales, activations) may change between replays. Step times are not
  * measured while captured. QF_ERROR_UNSUPPORTED on the CPU. */
 QF_API QF_MUST_USE qf_status qf_executor_capture(qf_executor *executor);
+/* Waits for what runs, as qf_executor_destroy does: not while the host captures the stream. */
 QF_API void qf_executor_drop_capture(qf_executor *executor);
 /* Waits until every run so far has finished. Returns the faults that the GPU met meanwhile. */
 QF_API QF_MUST_USE qf_status qf_executor_wait(qf_executor *executor);
