@@ -19,18 +19,20 @@ static void copy_strided(const qf_kernel_call *call, const qf_strided_copy *copy
                         call->operands[0].data, copy->from_offset, copy->from);
 }
 
-qf_status qf_cpu_permute(const qf_kernel_call *call) {
+/* An op that is one strided copy, as `describe` describes it. */
+static qf_status copy_as(const qf_kernel_call *call, qf_status describe(const qf_kernel_call *, qf_strided_copy *)) {
     qf_strided_copy copy;
-    qf_status status = qf_strided_permute(call, &copy);
+    qf_status status = describe(call, &copy);
     if (status == QF_OK) copy_strided(call, &copy);
     return status;
 }
 
+qf_status qf_cpu_permute(const qf_kernel_call *call) {
+    return copy_as(call, qf_strided_permute);
+}
+
 qf_status qf_cpu_slice(const qf_kernel_call *call) {
-    qf_strided_copy copy;
-    qf_status status = qf_strided_slice(call, &copy);
-    if (status == QF_OK) copy_strided(call, &copy);
-    return status;
+    return copy_as(call, qf_strided_slice);
 }
 
 qf_status qf_cpu_concat(const qf_kernel_call *call) {
@@ -70,10 +72,7 @@ qf_status qf_cpu_split(const qf_kernel_call *call) {
 }
 
 qf_status qf_cpu_expand(const qf_kernel_call *call) {
-    qf_strided_copy copy;
-    qf_status status = qf_strided_expand(call, &copy);
-    if (status == QF_OK) copy_strided(call, &copy);
-    return status;
+    return copy_as(call, qf_strided_expand);
 }
 
 qf_status qf_cpu_pad(const qf_kernel_call *call) {
