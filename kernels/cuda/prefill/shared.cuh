@@ -205,4 +205,15 @@ __device__ __forceinline__ Work read_work(const Work &shared) {
             __shfl_sync(~0u, high.z, 0), __shfl_sync(~0u, high.w, 0)};
 }
 
+// The next work, for a warp that needs no more of the query's stage than its description.
+template <class C>
+__device__ __forceinline__ Work take_work(const Shared<C> &shared, Ring<C::kQueryStages> &query) {
+    barrier_wait(shared_address(&shared.barriers->query_full[query.stage]), query.parity);
+    const Work work = read_work(shared.work[query.stage]);
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) barrier_arrive(shared_address(&shared.barriers->query_empty[query.stage]));
+    query.advance();
+    return work;
+}
+
 } // namespace qfuse::prefill

@@ -36,11 +36,7 @@ __device__ __forceinline__ void clear_tails(const Shared<C> &shared) {
     uint32_t parities = 0; // of the tails' barriers, a bit a stage
     const bool elected = (threadIdx.x & 31) == 0;
     for (;;) {
-        barrier_wait(shared_address(&barriers.query_full[query.stage]), query.parity);
-        const Work work = read_work(shared.work[query.stage]);
-        __syncwarp();
-        if (elected) barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
-        query.advance();
+        const Work work = take_work<C>(shared, query);
         if (work.sequence < 0) return;
         const int tiles = work.tile_end - work.tile_begin;
         if (tiles > 0 && has_tail<C>(work, work.tile_end - 1)) {

@@ -121,11 +121,7 @@ __device__ __forceinline__ void transpose(const qf_prefill_params &p, const Shar
     const TransposeLane<C> lane;
     const bool elected = (threadIdx.x & 31) == 0;
     for (;;) {
-        barrier_wait(shared_address(&barriers.query_full[query.stage]), query.parity);
-        const Work work = read_work(shared.work[query.stage]);
-        __syncwarp();
-        if (elected) barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
-        query.advance();
+        const Work work = take_work<C>(shared, query);
         if (work.sequence < 0) return;
 #pragma unroll 1
         for (int tile = work.tile_end - 1; tile >= work.tile_begin; --tile) {

@@ -15,11 +15,7 @@ __device__ __forceinline__ void load_transposed(const qf_prefill_params &p, cons
     const bool elected = (threadIdx.x & 31) == 0;
     wait_for_predecessor();
     for (;;) {
-        barrier_wait(shared_address(&barriers.query_full[query.stage]), query.parity);
-        const Work work = read_work(shared.work[query.stage]);
-        __syncwarp();
-        if (elected) barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
-        query.advance();
+        const Work work = take_work<C>(shared, query);
         if (work.sequence < 0) return;
         const int64_t head = int64_t{work.sequence} * p.kv_heads + work.kv_head;
         const uint8_t *tiles = p.transposed + head * p.transposed_blocks * (QF_PREFILL_BLOCK_KEYS * C::kHeadDim);
