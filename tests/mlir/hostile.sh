@@ -62,7 +62,19 @@ found=0
 QFUSE_MLIR=$folder/none "$qfuse" explain "$folder/words.mlir" >"$folder/out" 2>"$folder/err" || found=$?
 { [ "$found" -eq 1 ] && grep -q 'QFUSE_MLIR' "$folder/err"; } || { echo "qfuse without qfuse-mlir: $found"; faults=$((faults + 1)); }
 
-# Mutations from a fixed seed: text and bytecode, bytes replaced, cut out and doubled.
+# {x.a = [["x"]]} in bytecode, the inner array exchanged for the outer one: MLIR 22 reads on for ever.
+base64 --decode >"$folder/cycle.mlirbc" <<'END'
+TUzvUg1NTElSMjIuMS44AAENAwEDAQMHAxcPAQEPEwsPDwsTCwIpAwMDBQUFAQMHAQMJCQcXDQMD
+BQkEGQUBUQsBAQcEBwMBAQYDAQUBAEULDwUJDxFidWlsdGluAG1vZHVsZQB4LmEAeABhLm1saXIA
+CAkDBQEB
+END
+survives "$folder/cycle.mlirbc" 'MLIR .* while it read the file'
+# Who is killed leaves nobody at work: the pipe has no writer any more.
+timeout 6 cat < <(timeout --foreground --signal=KILL 1 "$qfuse_mlir" "$folder/cycle.mlirbc" 2>/dev/null) >"$folder/out" ||
+    { echo "cycle.mlirbc: a process works on after its parent was killed"; faults=$((faults + 1)); }
+
+# Mutations from a fixed seed: text and bytecode, bytes replaced, cut out and doubled. No subshell draws a number: bash
+# seeds it anew there.
 RANDOM=7
 text=$corpus/jax_cudnn_f8_BTNH/model.generic.mlir
 "$qfuse_mlir" --bytecode "$text" >"$folder/whole.mlirbc"
@@ -71,11 +83,11 @@ for kind in text bytecode; do
     [ "$kind" = text ] || source=$folder/whole.mlirbc
     size=$(wc -c <"$source")
     for _ in $(seq 40); do
-        at=$(((RANDOM * 32768 + RANDOM) % size)) length=$((RANDOM % 24 + 1))
+        at=$(((RANDOM * 32768 + RANDOM) % size)) length=$((RANDOM % 24 + 1)) how=$((RANDOM % 3)) byte=$((RANDOM % 256))
         {
             head -c "$at" "$source"
-            case $((RANDOM % 3)) in
-                0) head -c "$length" /dev/zero | tr '\0' "\\$(printf %03o $((RANDOM % 256)))"; tail -c "+$((at + length + 1))" "$source" ;;
+            case $how in
+                0) head -c "$length" /dev/zero | tr '\0' "\\$(printf %03o "$byte")"; tail -c "+$((at + length + 1))" "$source" ;;
                 1) tail -c "+$((at + length + 1))" "$source" ;;
                 2) tail -c "+$((at > length ? at - length : 1))" "$source" ;;
             esac

@@ -6,13 +6,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/mlir/program.h"
 
-#define CPU_SECONDS  600
 #define MEMORY_BYTES ((rlim_t)16 << 30)
 
 static void limit(int resource, rlim_t most) {
@@ -22,15 +25,27 @@ static void limit(int resource, rlim_t most) {
     (void)setrlimit(resource, &bounds);
 }
 
+void program_limit_seconds(unsigned seconds) {
+    struct itimerval timer = {.it_value = {.tv_sec = (time_t)seconds}};
+    (void)setitimer(ITIMER_PROF, &timer, NULL);
+}
+
 /* What LLVM prints when it dies is not for users. */
 static void silence(void) {
     int nowhere = open("/dev/null", O_WRONLY);
     if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);
 }
 
+/* Whoever kills the parent means the work. */
+static void end_with(pid_t parent) {
+#if defined(__linux__)
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    if (getppid() != parent) _exit(1); /* it ended before */
+}
+
 static int run_child(const program_options *options, FILE *out, FILE *messages) {
     limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_CPU, CPU_SECONDS);
 #if !defined(__SANITIZE_ADDRESS__)
     limit(RLIMIT_AS, MEMORY_BYTES);
 #endif
@@ -50,7 +65,8 @@ static bool copy(FILE *from, FILE *to) {
 }
 
 static int died(const program_options *options, int number) {
-    const char *why = number == SIGXCPU ? "took more than 600 s" : "crashed, or ran out of memory";
+    bool long_time = number == SIGPROF || number == SIGXCPU;
+    const char *why = long_time ? "took too long" : "crashed, or ran out of memory";
     (void)fprintf(stderr, "error: %s: MLIR %s while it read the file (%s); the file is damaged, or nested too deeply\n",
                   options->path, why, strsignal(number));
     return 1;
@@ -70,7 +86,8 @@ static int finish(const program_options *options, pid_t child, FILE *out, FILE *
 
 int program_in_child(const program_options *options) {
     FILE *out = tmpfile(), *messages = tmpfile();
-    pid_t child = out && messages ? fork() : -1;
+    pid_t parent = getpid(), child = out && messages ? fork() : -1;
+    if (child == 0) end_with(parent);
     if (child == 0) _exit(run_child(options, out, messages));
     int code = 1;
     if (child < 0)

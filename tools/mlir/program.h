@@ -22,6 +22,9 @@ MlirContext program_context(void);
  * 0, or 1 after a message on standard error. */
 int program_in_child(const program_options *options);
 
+/* child.c: ends this process (SIGPROF) once it has used a processor for so many seconds more. */
+void program_limit_seconds(unsigned seconds);
+
 /* work.c: the work itself. Messages as "error: place: text" lines. */
 int program_work(const program_options *options, FILE *out, FILE *messages);
 

@@ -11,9 +11,13 @@
 
 #include "tools/mlir/program.h"
 
-#define MAX_FILE     ((size_t)4 << 30)
+#define MAX_FILE              ((size_t)4 << 30)
 /* Constants are handed on as text. */
-#define MAX_CONSTANT ((uint64_t)64 << 20)
+#define MAX_CONSTANT          ((uint64_t)64 << 20)
+/* Of a processor: to read a file and to work on it. MLIR 22 reads for ever where attributes of bytecode hold
+ * themselves; otherwise megabytes a second. */
+#define SECONDS_TO_READ(size) (10 + (unsigned)((size) >> 18))
+#define SECONDS_TO_WORK       600
 
 typedef struct work {
     const program_options *options;
@@ -210,6 +214,7 @@ int program_work(const program_options *options, FILE *out, FILE *messages) {
     char *data = read_file(&state);
     if (!data) return 1;
     state.data = data;
+    program_limit_seconds(SECONDS_TO_READ(state.size));
     MlirContext context = program_context();
     MlirDiagnosticHandlerID handler = mlirContextAttachDiagnosticHandler(context, on_diagnostic, &state, NULL);
     MlirStringRef source = {data, state.size}, name = {options->path, strlen(options->path)};
@@ -223,6 +228,7 @@ int program_work(const program_options *options, FILE *out, FILE *messages) {
         module = mlirModuleCreateParse(context, source);
         operation = mlirModuleGetOperation(module);
     }
+    program_limit_seconds(SECONDS_TO_WORK);
     bool good = false;
     if (!mlirModuleIsNull(module))
         good = work_on(&state, module, out);
