@@ -19,6 +19,7 @@ usage: run.sh COMMAND [arguments]
   host [options]         a host's own tensors, streams and CUDA graphs: bin/host_custom_call, the Python package with PyTorch
   peers [options]        the same attention beside cuDNN and PyTorch (bench/attention.py), where Python has them
   corpus FOLDER          every model of a corpus on the GPU, unfused and fused, against its references and the CPU
+  verify [FOLDER...]     all of the above that says right or wrong, and the corpora: a log each in $LOGS (default: logs), a line each at the end
 compute-sanitizer is taken from $COMPUTE_SANITIZER, the PATH, /usr/local/cuda*/bin or /opt/nvidia.
 TEXT
 }
@@ -120,7 +121,35 @@ corpus() {
     "$here/scripts/corpus.sh" "$@" --device=cuda
 }
 
+# logged NAME COMMAND...: runs it, and notes how it ended.
+logged() {
+    local name=$1 code=0 start=$SECONDS
+    shift
+    "$@" >"$logs/$name.log" 2>&1 || code=$?
+    printf '%-20s exit code %3d, %3d s: %s\n' "$name" "$code" $((SECONDS - start)) "$(tail -n 1 "$logs/$name.log")" >>"$logs/verdicts"
+}
+
+# Side by side, since nothing here is timed; what looks at the device's free memory (smoke, conformance) runs alone after it.
+verify() {
+    local folder program jobs
+    logs=${LOGS:-logs} jobs=$(($(nproc) > 1 ? $(nproc) / 2 : 1))
+    mkdir -p "$logs" && : >"$logs/verdicts" || return 2
+    machine
+    for folder in "$@"; do logged "corpus_$(basename "$folder")" corpus "$folder" --jobs="$jobs" & done
+    for program in "$here"/bin/*_accuracy; do
+        if [ -x "$program" ]; then logged "$(basename "$program")" "$program" & fi
+    done
+    logged sanitize sanitize &
+    wait
+    logged smoke smoke
+    logged conformance conformance --jobs="$(nproc)"
+    logged host host
+    machine
+    cat "$logs/verdicts"
+    ! grep -qv 'exit code   0' "$logs/verdicts"
+}
+
 case ${1:-} in
-    smoke | conformance | sanitize | bench | host | peers | corpus) command=$1; shift; "$command" "$@" ;;
+    smoke | conformance | sanitize | bench | host | peers | corpus | verify) command=$1; shift; "$command" "$@" ;;
     *) usage >&2; exit 2 ;;
 esac
