@@ -156,10 +156,20 @@ static qf_mlir_outcome map_fp8(qf_mlir_call *call, const cudnn_config *config) {
     return qf_mlir_done(call, heads_first(call, config, y));
 }
 
+/* Calls that say where their operand lies, and give it back. */
+static bool is_annotation(const qf_mlir_call *call, qf_text target) {
+    static const char *const targets[] = {"Sharding",     "LayoutConstraint",           "annotate_device_placement",
+                                          "MoveToDevice", "xla.sdy.FuncResultSharding", "MoveToHost"};
+    bool known = false;
+    for (size_t i = 0; i < QF_COUNT_OF(targets); i++) known |= qf_text_is(target, targets[i]);
+    return known && call->operand_count == 1 && call->result_count == 1;
+}
+
 qf_mlir_outcome qf_mlir_map_custom_call(qf_mlir_call *call) {
     qf_text target = qf_mlir_symbol_name(call->operation, "call_target_name");
-    if (qf_text_is(target, "Sharding") && call->operand_count == 1 && call->result_count == 1)
-        return qf_mlir_done(call, qf_mlir_in(call, 0)); /* where it lies, not what it is */
+    if (is_annotation(call, target)) return qf_mlir_done(call, qf_mlir_in(call, 0));
+    if (qf_text_is(target, "shape_assertion") && !call->result_count)
+        return QF_MLIR_MAPPED; /* whoever calls the function keeps it; the plan has guards of its own */
     bool fp8 = qf_text_is(target, "__cudnn$fmhaSoftmaxF8"), bias = qf_text_is(target, "__cudnn$fmhaScaleBiasSoftmax");
     if (!fp8 && !bias && !qf_text_is(target, "__cudnn$fmhaSoftmax"))
         return qf_mlir_decline(call, "the importer does not know its target");

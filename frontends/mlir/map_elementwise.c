@@ -27,6 +27,32 @@ qf_mlir_outcome qf_mlir_map_square(qf_mlir_call *call) {
                         qf_import_binary(qf_mlir_target(call), QF_OP_mul, qf_mlir_in(call, 0), qf_mlir_in(call, 0)));
 }
 
+/* exp(x ln 2) */
+qf_mlir_outcome qf_mlir_map_exp2(qf_mlir_call *call) {
+    qf_value x = qf_mlir_in(call, 0), ln2 = qf_mlir_scalar(call, qf_mlir_dtype_of(call, x), 0.69314718055994531);
+    qf_value product = qf_import_binary(qf_mlir_target(call), QF_OP_mul, x, ln2);
+    return qf_mlir_done(call, qf_import_unary(qf_mlir_target(call), QF_OP_exp, product));
+}
+
+/* Near zero the difference keeps an absolute, not a relative precision. */
+qf_mlir_outcome qf_mlir_map_exp_minus_one(qf_mlir_call *call) {
+    qf_value x = qf_mlir_in(call, 0), one = qf_mlir_scalar(call, qf_mlir_dtype_of(call, x), 1.0);
+    qf_value power = qf_import_unary(qf_mlir_target(call), QF_OP_exp, x);
+    return qf_mlir_done(call, qf_import_binary(qf_mlir_target(call), QF_OP_sub, power, one));
+}
+
+qf_mlir_outcome qf_mlir_map_log_plus_one(qf_mlir_call *call) {
+    qf_value x = qf_mlir_in(call, 0), one = qf_mlir_scalar(call, qf_mlir_dtype_of(call, x), 1.0);
+    qf_value sum = qf_import_binary(qf_mlir_target(call), QF_OP_add, x, one);
+    return qf_mlir_done(call, qf_import_unary(qf_mlir_target(call), QF_OP_log, sum));
+}
+
+qf_mlir_outcome qf_mlir_map_tangent(qf_mlir_call *call) {
+    qf_value sine = qf_import_unary(qf_mlir_target(call), QF_OP_sin, qf_mlir_in(call, 0));
+    qf_value cosine = qf_import_unary(qf_mlir_target(call), QF_OP_cos, qf_mlir_in(call, 0));
+    return qf_mlir_done(call, qf_import_binary(qf_mlir_target(call), QF_OP_div, sine, cosine));
+}
+
 qf_mlir_outcome qf_mlir_map_invert(qf_mlir_call *call) {
     if (!is_boolean(call, qf_mlir_in(call, 0))) return qf_mlir_decline(call, integers_of_bits);
     return qf_mlir_done(call, qf_import_unary(qf_mlir_target(call), QF_OP_not, qf_mlir_in(call, 0)));
@@ -184,9 +210,28 @@ qf_mlir_outcome qf_mlir_map_bitcast(qf_mlir_call *call) {
     return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_bitcast, call->operands, 1, attributes));
 }
 
+/* To the bits of a type that QFuse has; other widths round and flush in ways that no cast does. */
+qf_mlir_outcome qf_mlir_map_reduce_precision(qf_mlir_call *call) {
+    qf_value x = qf_mlir_in(call, 0);
+    qf_dtype own = qf_mlir_dtype_of(call, x);
+    int64_t exponent = qf_mlir_int(call, "exponent_bits", 0), mantissa = qf_mlir_int(call, "mantissa_bits", -1);
+    bool whole = (own == QF_F32 && exponent >= 8 && mantissa >= 23) ||
+                 (own == QF_BF16 && exponent >= 8 && mantissa >= 7) ||
+                 (own == QF_F16 && exponent >= 5 && mantissa >= 10);
+    if (whole) return qf_mlir_done(call, x);
+    if (own != QF_F32 || exponent != 8 || mantissa != 7)
+        return qf_mlir_decline(call, "it rounds to a format that QFuse does not have");
+    return qf_mlir_done(call, qf_mlir_cast(call, qf_mlir_cast(call, x, QF_BF16), QF_F32));
+}
+
 /* --- as it is --- */
 qf_mlir_outcome qf_mlir_map_identity(qf_mlir_call *call) {
     return qf_mlir_done(call, qf_mlir_in(call, 0));
+}
+
+/* It tells the partitioner something, and has no result. */
+qf_mlir_outcome qf_mlir_map_nothing(qf_mlir_call *call) {
+    return call->result_count ? qf_mlir_decline(call, "it has a result") : QF_MLIR_MAPPED;
 }
 
 qf_mlir_outcome qf_mlir_map_barrier(qf_mlir_call *call) {

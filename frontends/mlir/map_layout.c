@@ -324,12 +324,9 @@ qf_mlir_outcome qf_mlir_map_tensor_dim(qf_mlir_call *call) {
 }
 
 /* --- from nothing --- */
-qf_mlir_outcome qf_mlir_map_iota(qf_mlir_call *call) {
-    const qf_dim *dims;
-    uint32_t rank;
+static qf_mlir_outcome iota(qf_mlir_call *call, const qf_dim *dims, uint32_t rank) {
     int64_t axis = qf_mlir_int(call, "iota_dimension", -1);
     qf_dtype dtype = qf_mlir_result_dtype(call);
-    if (!qf_mlir_result_dims(call, &dims, &rank)) return qf_mlir_decline(call, dynamic_result);
     if (axis < 0 || axis >= (int64_t)rank || dtype == QF_DTYPE_NONE) return qf_mlir_decline(call, odd_numbers);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_mlir_defaults(call, QF_OP_iota, attributes);
@@ -337,6 +334,20 @@ qf_mlir_outcome qf_mlir_map_iota(qf_mlir_call *call) {
     attributes[QF_ATTR(iota, axis)].integer = axis;
     attributes[QF_ATTR(iota, dtype)].integer = dtype;
     return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_iota, NULL, 0, attributes));
+}
+
+qf_mlir_outcome qf_mlir_map_iota(qf_mlir_call *call) {
+    const qf_dim *dims;
+    uint32_t rank;
+    if (!qf_mlir_result_dims(call, &dims, &rank)) return qf_mlir_decline(call, dynamic_result);
+    return iota(call, dims, rank);
+}
+
+qf_mlir_outcome qf_mlir_map_dynamic_iota(qf_mlir_call *call) {
+    const qf_dim *dims;
+    uint32_t rank;
+    if (!shape_operand(call, 0, &dims, &rank)) return qf_mlir_decline(call, "the shape that it makes is not known");
+    return iota(call, dims, rank);
 }
 
 /* Elements that nobody reads; zeros serve. */
