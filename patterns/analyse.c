@@ -7,6 +7,7 @@
 #include "patterns/candidate.h"
 
 #define MAX_FORWARD_STEPS 16
+#define MAX_SERVING_NODES 24
 
 /* --- users --- */
 
@@ -23,6 +24,43 @@ static bool counts_as_use(const qf_graph *graph, const qf_use *use) {
     return !qf_op_has_trait(qf_node_op(graph, use->user), QF_TRAIT_SHAPE_ONLY) && !qf_is_dead(graph, use->user);
 }
 
+static bool makes(const qf_graph *graph, qf_node node, qf_value value) {
+    return value.id && qf_value_producer(graph, value).id == node.id;
+}
+
+static bool makes_operand(const qf_graph *graph, qf_node node, const qf_traced *operand) {
+    return makes(graph, node, operand->value) || makes(graph, node, operand->packed) ||
+           makes(graph, node, operand->scale);
+}
+
+/* Whether the attention will read the node's result. */
+static bool stays_read(const qf_candidate *c, qf_node node) {
+    const qf_graph *graph = c->labels.graph;
+    bool read = makes_operand(graph, node, &c->q) || makes_operand(graph, node, &c->k) ||
+                makes_operand(graph, node, &c->v) || makes(graph, node, c->sinks) ||
+                makes(graph, node, c->probabilities.pair.scale);
+    for (uint32_t i = 0; i < c->scale_count; i++) read = read || makes(graph, node, c->scales[i].value);
+    for (uint32_t i = 0; i < c->masks.term_count; i++) read = read || makes(graph, node, c->masks.terms[i].value);
+    for (uint32_t i = 0; i < c->masks.bias_count; i++) read = read || makes(graph, node, c->masks.biases[i].value);
+    return read;
+}
+
+/* Whether the path alone reads what follows from the node, a few steps deep, and nothing of it is an operand: it is
+ * dead once the path is replaced, as the maximum that is subtracted from the scores. */
+static bool serves_path(const qf_candidate *c, qf_node node, uint32_t *budget) {
+    const qf_graph *graph = c->labels.graph;
+    const qf_node_data *data = qf_node_at(graph, node);
+    if (!*budget || !qf_op_has_trait(data->op, QF_TRAIT_PURE) || stays_read(c, node)) return false;
+    --*budget;
+    for (uint32_t r = 0; r < data->result_count; r++) {
+        if (qf_result_at(data, r).id == c->result.id) return false;
+        QF_FOR_EACH_USE(graph, qf_result_at(data, r), use)
+        if (counts_as_use(graph, use) && !qf_path_has(&c->path, use->user) && !serves_path(c, use->user, budget))
+            return false;
+    }
+    return true;
+}
+
 /* Values inside are read inside only: all results of the path's nodes but the one that is replaced. */
 static bool check_users(qf_candidate *c) {
     const qf_graph *graph = c->labels.graph;
@@ -31,7 +69,10 @@ static bool check_users(qf_candidate *c) {
         for (uint32_t r = 0; r < data->result_count; r++) {
             if (qf_result_at(data, r).id == c->result.id) continue;
             QF_FOR_EACH_USE(graph, qf_result_at(data, r), use) {
-                if (!counts_as_use(graph, use) || qf_path_has(&c->path, use->user)) continue;
+                uint32_t budget = MAX_SERVING_NODES;
+                if (!counts_as_use(graph, use) || qf_path_has(&c->path, use->user) ||
+                    serves_path(c, use->user, &budget))
+                    continue;
                 if (qf_node_op(graph, use->user) == QF_OP_return)
                     return qf_candidate_miss(c, QF_REASON_graph_output, c->path.nodes[i],
                                              "scores or probabilities are an output of the graph");
@@ -112,10 +153,9 @@ static bool read_late_division(qf_candidate *c, qf_second_contraction *second) {
     qf_probabilities *p = &c->probabilities;
     if (qf_probabilities_read(&c->labels, &c->path, second->contraction.operand[second->side],
                               &second->operands[second->side], p) != QF_SOFTMAX_FOUND ||
-        !p->unnormalised ||
-        !qf_is_sum_of(&c->labels, &c->path, sum, sum_axes, p->exponentials, p->exponential_axes, &p->normalised))
+        !p->unnormalised || !qf_is_sum_of(&c->labels, &c->path, sum, sum_axes, p->exponentials, p->exponential_axes, p))
         return false;
-    qf_strip_maximum(&c->labels, &c->path, p->normalised, &p->logits, &p->axes);
+    qf_strip_shift(&c->labels, &c->path, p->normalised, &p->logits, &p->axes);
     return true;
 }
 
@@ -178,6 +218,13 @@ static bool read_sink(qf_candidate *c) {
     qf_labelling *labels = &c->labels;
     qf_graph *graph = labels->graph;
     qf_probabilities *p = &c->probabilities;
+    if (p->adds_sink) {
+        c->has_sinks = true;
+        c->sinks = p->added_sink;
+        c->sink_axes = p->added_sink_axes;
+        if (c->sinks.id) qf_trace_root(labels, NULL, &c->sinks, &c->sink_axes);
+        return !p->has_sink || qf_candidate_miss(c, QF_REASON_score_op, p->softmax, "two sinks join the softmax");
+    }
     if (!p->has_sink) return true;
     qf_trace_root(labels, &c->path, &p->logits, &p->axes);
     qf_node node = qf_producer_of_op(graph, p->logits, QF_OP_concat);
@@ -275,6 +322,26 @@ static bool miss_without_contraction(qf_candidate *c, const qf_scores *scores) {
     return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax, "no contraction feeds the softmax");
 }
 
+/* Where exponentials or probabilities are set to zero, the scores under them do not count, whatever their fill is; rows
+ * without any other become zero. */
+static bool erase_masked(qf_candidate *c, qf_score_form *form) {
+    qf_probabilities *p = &c->probabilities;
+    for (uint32_t i = 0; i < p->zeroed_count; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < form->select_count; k++) {
+            struct qf_score_select *select = &form->selects[k];
+            if (!qf_same_condition(&c->labels, &p->zeroed[i], select->condition, select->axes, select->score_if_true))
+                continue;
+            select->erased = found = true;
+        }
+        if (!found)
+            return qf_candidate_miss(c, QF_REASON_roles, p->zeroed[i].node,
+                                     "the probabilities are masked otherwise than the scores");
+        p->guarded = p->guarded || p->zeroed[i].normalised;
+    }
+    return true;
+}
+
 static bool read_scores(qf_candidate *c) {
     qf_labelling *labels = &c->labels;
     qf_scores scores;
@@ -299,6 +366,10 @@ static bool read_scores(qf_candidate *c) {
     if (!form) return false;
     qf_node blocker;
     qf_reason reason = qf_scores_normalise(&scores, first.entry, form, &blocker);
+    if (reason == QF_REASON_none) {
+        if (!erase_masked(c, form)) return false;
+        if (!c->has_sinks) qf_scores_drop_shifts(labels, c->keys, form);
+    }
     if (reason == QF_REASON_none) reason = qf_masks_add_form(labels, form, &c->masks, &blocker);
     if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, blocker, NULL);
     c->scale = form->scale;

@@ -208,7 +208,8 @@ static bool build_operands(qf_candidate *c, qf_emitter *emitter, const qf_axes *
         return false;
     if (c->has_sinks) {
         qf_axes heads = {.rank = 1, .axis = {q_axes->axis[1]}};
-        qf_value sinks = qf_arrange(emitter, c->sinks, &c->sink_axes, &heads, true);
+        qf_value sinks = c->sinks.id ? c->sinks : qf_emit_scalar(emitter, QF_F32, 0.0);
+        sinks = qf_arrange(emitter, sinks, &c->sink_axes, &heads, true);
         operands[QF_IN(attention, sinks)] = qf_emit_cast(emitter, sinks, QF_F32);
         if (!operands[QF_IN(attention, sinks)].id) return false;
     }

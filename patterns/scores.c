@@ -256,3 +256,16 @@ qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_
     out->softcap = capped ? fabs(outer) : 0.0;
     return QF_REASON_none;
 }
+
+/* A fill under the addend is shifted as well, one over it is not. */
+void qf_scores_drop_shifts(qf_labelling *labels, qf_axis keys, qf_score_form *form) {
+    uint32_t first_select = UINT32_MAX, kept = 0;
+    for (uint32_t i = 0; i < form->select_count; i++)
+        if (form->selects[i].depth < first_select) first_select = form->selects[i].depth;
+    for (uint32_t i = 0; i < form->addend_count; i++) {
+        struct qf_score_addend *addend = &form->addends[i];
+        bool shifts = addend->depth < first_select && qf_axes_lack(labels, &addend->axes, keys);
+        if (!shifts) form->addends[kept++] = *addend;
+    }
+    form->addend_count = kept;
+}

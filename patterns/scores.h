@@ -69,6 +69,7 @@ typedef struct qf_score_form {
         qf_value condition, fill;
         qf_axes axes, fill_axes;
         bool score_if_true;
+        bool erased;   /* the fill does not count: the softmax is masked once more by the same condition */
         double factor; /* of the fill */
         uint32_t depth;
         qf_node node;
@@ -86,5 +87,7 @@ typedef struct qf_score_form {
 } qf_score_form;
 /* QF_REASON_none, or why the steps do not fit; then *out_node is the step's node. */
 qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_form *out, qf_node *out_node);
+/* Without the addends that shift all keys of a row alike, which a softmax does not see. */
+void qf_scores_drop_shifts(qf_labelling *labels, qf_axis keys, qf_score_form *form);
 
 #endif

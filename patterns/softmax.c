@@ -5,112 +5,22 @@
 
 #include <math.h>
 
+#include "patterns/denominator.h"
+
 #define MAX_STEPS 48
 
-/* --- reductions seen from their result --- */
-
-/* value = reduce(x) over one axis; x's labels, given all labels that x may have. */
-static bool reduction_of(qf_labelling *labels, qf_path *path, qf_op op, qf_value value, qf_axes axes, qf_axis all,
-                         qf_value *out_x, qf_axes *out_axes, qf_axis *out_missing) {
-    qf_graph *graph = labels->graph;
-    qf_trace_root(labels, path, &value, &axes);
-    qf_node node = qf_producer_of_op(graph, value, op);
-    if (!node.id) return false;
-    qf_value x = qf_node_operand(graph, node, 0);
-    uint32_t rank = qf_value_rank(graph, x);
-    const qf_attribute *reduced = qf_node_attribute(graph, node, QF_ATTR(reduce_sum, axes));
-    bool keep = qf_node_attribute(graph, node, QF_ATTR(reduce_sum, keep))->integer != 0;
-    if (rank == QF_UNRANKED || reduced->count != 1) return false;
-    uint32_t axis = (uint32_t)reduced->ints[0];
-    qf_axis present;
-    if (axis >= rank || !qf_labelling_flatten(labels, &axes, &present) || !qf_labelling_resolve(labels, all, &all) ||
-        !qf_labelling_filter(labels, all, present, false, out_missing))
-        return false;
-    *out_axes = (qf_axes){.rank = rank};
-    for (uint32_t i = 0, at = 0; i < rank; i++) {
-        if (i == axis) {
-            out_axes->axis[i] = *out_missing;
-            at += keep;
-        } else if (at < axes.rank) {
-            out_axes->axis[i] = axes.axis[at++];
-        }
-    }
-    qf_path_add(path, node);
-    *out_x = x;
-    return true;
-}
-
-static bool same_value(qf_labelling *labels, qf_path *path, qf_value a, qf_axes a_axes, qf_value b, qf_axes b_axes) {
-    qf_trace_root(labels, path, &a, &a_axes);
-    qf_trace_root(labels, path, &b, &b_axes);
-    return a.id == b.id && qf_labelling_axes_equal(labels, &a_axes, &b_axes);
-}
-
-bool qf_is_sum_of(qf_labelling *labels, qf_path *path, qf_value sum, qf_axes sum_axes, qf_value exponentials,
-                  qf_axes exponential_axes, qf_axis *out_missing) {
-    qf_axis all;
-    qf_value summed;
-    qf_axes axes;
-    return qf_labelling_flatten(labels, &exponential_axes, &all) &&
-           reduction_of(labels, path, QF_OP_reduce_sum, sum, sum_axes, all, &summed, &axes, out_missing) &&
-           same_value(labels, path, summed, axes, exponentials, exponential_axes);
-}
-
-bool qf_division_by_sum(qf_labelling *labels, qf_path *path, qf_value result, const qf_axes *axes,
-                        qf_value *out_numerator, qf_axes *out_numerator_axes, qf_value *out_sum,
-                        qf_axes *out_sum_axes) {
-    qf_graph *graph = labels->graph;
-    qf_node node = qf_value_producer(graph, result);
-    qf_op op = qf_node_op(graph, node);
-    if (op != QF_OP_div && op != QF_OP_mul) return false;
-    for (uint32_t side = 0; side < 2; side++) {
-        qf_value numerator = qf_node_operand(graph, node, side), other = qf_node_operand(graph, node, 1 - side);
-        if (op == QF_OP_div && side == 1) return false;
-        if (!qf_labelling_broadcast_value(labels, numerator, axes, out_numerator_axes) ||
-            !qf_labelling_broadcast_value(labels, other, axes, out_sum_axes))
-            return false;
-        if (op == QF_OP_mul) {
-            qf_trace_root(labels, path, &other, out_sum_axes);
-            qf_node reciprocal = qf_producer_of_op(graph, other, QF_OP_reciprocal);
-            double one;
-            if (reciprocal.id) {
-                qf_path_add(path, reciprocal);
-                other = qf_node_operand(graph, reciprocal, 0);
-            } else {
-                qf_node quotient = qf_producer_of_op(graph, other, QF_OP_div);
-                if (!quotient.id || !qf_scalar_number(labels, qf_node_operand(graph, quotient, 0), &one) ||
-                    one != 1.0 || !qf_same_dims(labels, qf_node_operand(graph, quotient, 1), other))
-                    continue;
-                qf_path_add(path, quotient);
-                other = qf_node_operand(graph, quotient, 1);
-            }
-        }
-        qf_path_add(path, node);
-        *out_numerator = numerator;
-        *out_sum = other;
-        return true;
-    }
-    return false;
-}
-
-/* x - max(x) over the normalised labels: the maximum does not change a softmax. */
-void qf_strip_maximum(qf_labelling *labels, qf_path *path, qf_axis normalised, qf_value *logits, qf_axes *axes) {
+/* What all keys of a row are shifted by does not change its softmax. */
+void qf_strip_shift(qf_labelling *labels, qf_path *path, qf_axis normalised, qf_value *logits, qf_axes *axes) {
     qf_graph *graph = labels->graph;
     qf_value value = *logits;
     qf_axes at = *axes;
     uint32_t mark = path->count;
     qf_trace_root(labels, path, &value, &at);
     qf_node node = qf_producer_of_op(graph, value, QF_OP_sub);
-    qf_axes minuend_axes, maximum_axes, reduced_axes;
-    qf_axis all, missing;
-    qf_value reduced;
+    qf_axes minuend_axes, shift_axes;
     if (node.id && qf_labelling_broadcast_value(labels, qf_node_operand(graph, node, 0), &at, &minuend_axes) &&
-        qf_labelling_broadcast_value(labels, qf_node_operand(graph, node, 1), &at, &maximum_axes) &&
-        qf_labelling_flatten(labels, &at, &all) &&
-        reduction_of(labels, path, QF_OP_reduce_max, qf_node_operand(graph, node, 1), maximum_axes, all, &reduced,
-                     &reduced_axes, &missing) &&
-        qf_labelling_resolve(labels, normalised, &normalised) && qf_labelling_same_set(missing, normalised) &&
-        same_value(labels, path, reduced, reduced_axes, qf_node_operand(graph, node, 0), minuend_axes)) {
+        qf_labelling_broadcast_value(labels, qf_node_operand(graph, node, 1), &at, &shift_axes) &&
+        qf_axes_lack(labels, &shift_axes, normalised) && !qf_axes_lack(labels, &minuend_axes, normalised)) {
         qf_path_add(path, node);
         *logits = qf_node_operand(graph, node, 0);
         *axes = minuend_axes;
@@ -160,6 +70,77 @@ static bool exponential_of_log(qf_labelling *labels, qf_path *path, qf_value val
     return true;
 }
 
+/* log(sum), or log(sum) + shift, through the absolute value that logsumexp takes of a sum. */
+static bool logarithm_of_sum(qf_labelling *labels, qf_path *path, qf_value value, qf_axes axes, qf_value *out_sum,
+                             qf_axes *out_axes, qf_value *out_shift, qf_axes *out_shift_axes) {
+    qf_graph *graph = labels->graph;
+    *out_shift = (qf_value){0};
+    qf_trace_root(labels, path, &value, &axes);
+    qf_node sum = qf_producer_of_op(graph, value, QF_OP_add);
+    for (uint32_t side = 0; sum.id && side < 2; side++) {
+        qf_value log = qf_node_operand(graph, sum, side), shift = qf_node_operand(graph, sum, 1 - side);
+        qf_axes log_axes;
+        if (!qf_labelling_broadcast_value(labels, log, &axes, &log_axes) ||
+            !qf_labelling_broadcast_value(labels, shift, &axes, out_shift_axes))
+            return false;
+        qf_trace_root(labels, path, &log, &log_axes);
+        if (!qf_producer_of_op(graph, log, QF_OP_log).id) continue;
+        qf_path_add(path, sum);
+        *out_shift = shift;
+        value = log;
+        axes = log_axes;
+        break;
+    }
+    qf_node log = qf_producer_of_op(graph, value, QF_OP_log);
+    if (!log.id) return false;
+    qf_path_add(path, log);
+    *out_sum = qf_node_operand(graph, log, 0);
+    *out_axes = axes;
+    qf_trace_root(labels, path, out_sum, out_axes);
+    qf_node absolute = qf_producer_of_op(graph, *out_sum, QF_OP_abs);
+    if (!absolute.id) return true;
+    qf_path_add(path, absolute);
+    *out_sum = qf_node_operand(graph, absolute, 0);
+    return true;
+}
+
+/* exp(x - log(sum(exp(x)))), and exp(x - (log(sum(exp(x - shift))) + shift)) */
+static bool exponential_minus_logarithm(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
+                                        qf_probabilities *out) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_exp);
+    if (!node.id) return false;
+    uint32_t mark = path->count;
+    qf_value x, log, sum, shift, other_shift, summed, inner;
+    qf_axes x_axes, log_axes, sum_axes, shift_axes, other_axes, summed_axes, inner_axes;
+    qf_axis all;
+    bool found =
+        qf_shifted_exponential(labels, path, value, *axes, &x, &x_axes, &log, &log_axes) && x.id &&
+        logarithm_of_sum(labels, path, log, log_axes, &sum, &sum_axes, &shift, &shift_axes) &&
+        qf_labelling_flatten(labels, &x_axes, &all) &&
+        qf_reduction_of(labels, path, QF_OP_reduce_sum, sum, sum_axes, all, &summed, &summed_axes, &out->normalised);
+    if (found && shift.id) {
+        found =
+            qf_shifted_exponential(labels, path, summed, summed_axes, &inner, &inner_axes, &other_shift, &other_axes) &&
+            inner.id && qf_same_traced(labels, path, shift, shift_axes, other_shift, other_axes);
+    } else if (found) {
+        qf_trace_root(labels, path, &summed, &summed_axes);
+        qf_node exponential = qf_producer_of_op(graph, summed, QF_OP_exp);
+        found = exponential.id != 0;
+        if (found) qf_path_add(path, exponential);
+        inner = qf_node_operand(graph, exponential, 0);
+        inner_axes = summed_axes;
+    }
+    if (!found || !qf_same_traced(labels, path, x, x_axes, inner, inner_axes)) {
+        path->count = mark;
+        return false;
+    }
+    out->softmax = node;
+    out->logits = x;
+    out->axes = x_axes;
+    return true;
+}
+
 /* exp(x) / sum(exp(x)) */
 static bool exponentials_over_sum(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
                                   qf_probabilities *out) {
@@ -169,9 +150,13 @@ static bool exponentials_over_sum(qf_labelling *labels, qf_path *path, qf_value 
     qf_axes numerator_axes, sum_axes;
     if (!qf_division_by_sum(labels, path, value, axes, &numerator, &numerator_axes, &sum, &sum_axes)) return false;
     qf_trace_root(labels, path, &numerator, &numerator_axes);
+    uint32_t zeroed = out->zeroed_count;
+    if (qf_strip_zeroing(labels, path, &numerator, &numerator_axes, false, out))
+        qf_trace_root(labels, path, &numerator, &numerator_axes);
     qf_node exponential = qf_producer_of_op(graph, numerator, QF_OP_exp);
-    if (!exponential.id || !qf_is_sum_of(labels, path, sum, sum_axes, numerator, numerator_axes, &out->normalised)) {
+    if (!exponential.id || !qf_is_sum_of(labels, path, sum, sum_axes, numerator, numerator_axes, out)) {
         path->count = mark;
+        out->zeroed_count = zeroed;
         return false;
     }
     qf_path_add(path, exponential);
@@ -182,23 +167,6 @@ static bool exponentials_over_sum(qf_labelling *labels, qf_path *path, qf_value 
 }
 
 /* --- what stands between softmax and contraction --- */
-
-/* Steps through layout, casts and nots of booleans; each not flips *inverted. */
-static void through_logic(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, bool *inverted) {
-    qf_graph *graph = labels->graph;
-    for (uint32_t step = 0; step < MAX_STEPS; step++) {
-        qf_trace_root(labels, path, value, axes);
-        qf_node node = qf_value_producer(graph, *value);
-        qf_op op = qf_node_op(graph, node);
-        qf_value source = qf_node_operand(graph, node, 0);
-        bool truth =
-            op == QF_OP_cast && (qf_value_dtype(graph, *value) == QF_I1 || qf_value_dtype(graph, source) == QF_I1);
-        if (op != QF_OP_not && !truth) return;
-        *inverted ^= op == QF_OP_not;
-        qf_path_add(path, node);
-        *value = source;
-    }
-}
 
 /* value: x == -inf. */
 static bool is_minus_infinity(qf_labelling *labels, qf_path *path, qf_value value, qf_axes axes, qf_value *out_x,
@@ -229,15 +197,15 @@ static bool is_empty_row_test(qf_labelling *labels, qf_path *path, qf_value test
     if (!softmax.id || !qf_labelling_flatten(labels, &axes, &all)) return false;
     uint32_t axis = (uint32_t)qf_node_attribute(graph, softmax, QF_ATTR(softmax, axis))->integer;
     if (axis >= axes.rank || !qf_labelling_resolve(labels, axes.axis[axis], &normalised)) return false;
-    through_logic(labels, path, &test, &test_axes, &inverted);
+    qf_through_logic(labels, path, &test, &test_axes, &inverted);
     bool any = qf_producer_of_op(graph, test, QF_OP_reduce_max).id != 0;
-    if (!reduction_of(labels, path, any ? QF_OP_reduce_max : QF_OP_reduce_min, test, test_axes, all, &reduced,
-                      &reduced_axes, &missing) ||
+    if (!qf_reduction_of(labels, path, any ? QF_OP_reduce_max : QF_OP_reduce_min, test, test_axes, all, &reduced,
+                         &reduced_axes, &missing) ||
         !qf_labelling_same_set(missing, normalised))
         return false;
-    through_logic(labels, path, &reduced, &reduced_axes, &inner);
+    qf_through_logic(labels, path, &reduced, &reduced_axes, &inner);
     return inner == any && inverted == any && is_minus_infinity(labels, path, reduced, reduced_axes, &x, &x_axes) &&
-           same_value(labels, path, x, x_axes, qf_node_operand(graph, softmax, 0), axes);
+           qf_same_traced(labels, path, x, x_axes, qf_node_operand(graph, softmax, 0), axes);
 }
 
 static bool empty_row_guard(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
@@ -288,7 +256,7 @@ static bool guard(qf_labelling *labels, qf_path *path, qf_value value, const qf_
     *out_source = qf_node_operand(graph, node, kept);
     if (test.id && qf_scalar_number(labels, zero, &number) && number == 0.0 &&
         qf_labelling_broadcast_value(labels, *out_source, axes, out) &&
-        same_value(labels, path, qf_node_operand(graph, test, 0), condition_axes, *out_source, *out)) {
+        qf_same_traced(labels, path, qf_node_operand(graph, test, 0), condition_axes, *out_source, *out)) {
         qf_path_add(path, test);
         qf_path_add(path, node);
         return true;
@@ -369,6 +337,8 @@ static bool step_down(qf_labelling *labels, qf_path *path, qf_value *value, qf_a
         if (out->pair.dequantize.id) return false; /* a multiple under the pair changes what is quantised */
         out->multiplier *= factor;
         qf_path_add(path, node);
+    } else if (!out->pair.dequantize.id && qf_strip_zeroing(labels, path, value, axes, true, out)) {
+        return true;
     } else if (!cut_sink(labels, path, *value, axes, out, &source, &next)) {
         return false;
     }
@@ -384,8 +354,9 @@ qf_softmax_result qf_probabilities_read(qf_labelling *labels, qf_path *path, qf_
     bool twice = false;
     for (uint32_t step = 0; step < MAX_STEPS; step++) {
         if (softmax_op(labels, path, value, &at, out) || exponential_of_log(labels, path, value, &at, out) ||
+            exponential_minus_logarithm(labels, path, value, &at, out) ||
             exponentials_over_sum(labels, path, value, &at, out)) {
-            qf_strip_maximum(labels, path, out->normalised, &out->logits, &out->axes);
+            qf_strip_shift(labels, path, out->normalised, &out->logits, &out->axes);
             return twice ? QF_SOFTMAX_PAIR_TWICE : QF_SOFTMAX_FOUND;
         }
         qf_node exponential = qf_producer_of_op(labels->graph, value, QF_OP_exp);

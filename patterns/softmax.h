@@ -5,6 +5,16 @@
 
 #include "patterns/trace.h"
 
+/* where(condition, x, 0), or the sides exchanged, over exponentials or probabilities. */
+typedef struct qf_zeroed {
+    qf_value condition;
+    qf_axes axes;
+    bool keep_if_true;
+    bool normalised; /* probabilities: not a number, where the row has none, becomes zero as well */
+    qf_node node;
+} qf_zeroed;
+#define QF_MAX_ZEROED 6
+
 typedef struct qf_probabilities {
     qf_value logits; /* what is exponentiated, before the maximum is subtracted */
     qf_axes axes;
@@ -18,15 +28,24 @@ typedef struct qf_probabilities {
     /* A sink column joins the softmax and is cut off after it. */
     bool has_sink, sink_first;
     qf_axis extended, kept; /* labels of the axis with and without the column */
-    qf_node softmax;        /* for messages */
+    /* exp(sink - shift) is a term of the denominator, where the exponentials are exp(scores - shift). */
+    bool adds_sink;
+    qf_value added_sink; /* 0: a sink of zero */
+    qf_axes added_sink_axes;
+    qf_zeroed zeroed[QF_MAX_ZEROED];
+    uint32_t zeroed_count;
+    qf_node softmax; /* for messages */
 } qf_probabilities;
 
 /* Whether layout, casts, pairs, guards and multiples lead from `value` to a softmax: no labels, no shapes.
  * `*out_blocker` is an opaque node on the way; `*out_certain` false where only an exponential was seen. Cheap; asked
  * for every contraction. */
 bool qf_reaches_softmax(const qf_labelling *labels, qf_value value, bool *out_certain, qf_node *out_blocker);
-/* x - max(x) over the normalised labels becomes x. */
-void qf_strip_maximum(qf_labelling *labels, qf_path *path, qf_axis normalised, qf_value *logits, qf_axes *axes);
+/* x - c, where c is the same along the normalised labels (as their maximum is), becomes x. */
+void qf_strip_shift(qf_labelling *labels, qf_path *path, qf_axis normalised, qf_value *logits, qf_axes *axes);
+/* Whether a select of the scores keeps where the zeroing keeps. */
+bool qf_same_condition(qf_labelling *labels, const qf_zeroed *zeroed, qf_value condition, qf_axes axes,
+                       bool keep_if_true);
 
 typedef enum qf_softmax_result { QF_SOFTMAX_NONE, QF_SOFTMAX_FOUND, QF_SOFTMAX_PAIR_TWICE } qf_softmax_result;
 qf_softmax_result qf_probabilities_read(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
@@ -35,8 +54,9 @@ qf_softmax_result qf_probabilities_read(qf_labelling *labels, qf_path *path, qf_
  * labels. */
 bool qf_division_by_sum(qf_labelling *labels, qf_path *path, qf_value result, const qf_axes *axes,
                         qf_value *out_numerator, qf_axes *out_numerator_axes, qf_value *out_sum, qf_axes *out_sum_axes);
-/* Whether `sum` adds up `exponentials` over exactly the labels of `missing`. */
+/* Whether `sum` adds up `exponentials` over exactly the labels that become `out->normalised`, a sink perhaps with them.
+ */
 bool qf_is_sum_of(qf_labelling *labels, qf_path *path, qf_value sum, qf_axes sum_axes, qf_value exponentials,
-                  qf_axes exponential_axes, qf_axis *out_missing);
+                  qf_axes exponential_axes, qf_probabilities *out);
 
 #endif

@@ -181,6 +181,12 @@ bool qf_is_float_cast(const qf_labelling *labels, qf_value value, qf_value *out_
     return true;
 }
 
+bool qf_axes_lack(qf_labelling *labels, const qf_axes *axes, qf_axis axis) {
+    qf_axis all, common;
+    return qf_labelling_flatten(labels, axes, &all) && qf_labelling_resolve(labels, axis, &axis) &&
+           qf_labelling_filter(labels, all, axis, true, &common) && !common.count;
+}
+
 void qf_trace_root(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes) {
     for (;;) {
         qf_value source;

@@ -24,6 +24,8 @@ bool qf_same_dims(const qf_labelling *labels, qf_value a, qf_value b);
 bool qf_same_number(const qf_labelling *labels, qf_value a, qf_value b);
 /* A float-to-float cast. */
 bool qf_is_float_cast(const qf_labelling *labels, qf_value value, qf_value *out_source, bool *out_widens);
+/* Whether none of the labels of `axis` occurs: the value is the same along them. False also after a failure. */
+bool qf_axes_lack(qf_labelling *labels, const qf_axes *axes, qf_axis axis);
 /* Walks through layout and float casts; adds what it passes to `path` unless that is NULL. */
 void qf_trace_root(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes);
 

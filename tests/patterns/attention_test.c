@@ -329,6 +329,27 @@ static void other_reasons(void **state) {
     expect_reason("%l: f32[B, 4, T, S], %v: f32[B, 4, S, 6]", SOFTMAX VALUES, QF_REASON_roles);
 }
 
+/* What the scores themselves decide is read again after the rewrite. */
+static void masks_of_the_scores_keep_the_scores(void **state) {
+    (void)state;
+    expect_reason(QKV,
+                  SCORES NUMBER("f", "-inf") "  %m = reduce_max %s {axes=[3]}\n  %c = greater_equal %s, %m\n"
+                                             "  %l = where %c, %s, %f\n" SOFTMAX VALUES,
+                  QF_REASON_scores_used_twice);
+    expect_reason(QKV, SCORES "  %m = reduce_max %s {axes=[3]}\n  %l = mul %s, %m\n" SOFTMAX VALUES,
+                  QF_REASON_scores_used_twice);
+}
+
+/* A fill that is finite is shifted as the scores are only where it stands under the shift. */
+static void a_shift_under_a_finite_fill_stays(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, QKV ", %m: i1[B, 1, T, S], %r: f32[B, 1, T, 1]",
+               SCORES NUMBER("f", "-1e30") "  %a = add %s, %r\n  %l = where %m, %a, %f\n" SOFTMAX VALUES);
+    assert_true(qf_node_operand(b.graph, raised(&b), QF_IN(attention, bias)).id != 0);
+    bench_close(&b);
+}
+
 static void a_plain_product_is_no_miss(void **state) {
     (void)state;
     bench b;
@@ -476,6 +497,8 @@ int main(void) {
         cmocka_unit_test(fault_76_unknown_ops_have_a_reason),
         cmocka_unit_test(fault_77_three_reasons),
         cmocka_unit_test(other_reasons),
+        cmocka_unit_test(masks_of_the_scores_keep_the_scores),
+        cmocka_unit_test(a_shift_under_a_finite_fill_stays),
         cmocka_unit_test(a_plain_product_is_no_miss),
         cmocka_unit_test(forty_doublings_take_no_time),
         cmocka_unit_test(pairs_become_operands),

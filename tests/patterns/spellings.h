@@ -191,6 +191,41 @@ static const spelling spellings[] = {
                        "  %r4 = view %r {shape=[B, 4, T, 1]}\n  %p = mul %e, %r4\n" VALUES,
      1e-5},
     {"exponential_of_log", QKV, SCORES "  %g = log_softmax %s {axis=3}\n  %p = exp %g\n" VALUES, 1e-5},
+    {"minus_logarithm", QKV,
+     SCORES "  %m = reduce_max %s {axes=[3]}\n  %x = sub %s, %m\n  %e = exp %x\n  %z = reduce_sum %e {axes=[3]}\n"
+            "  %g = log %z\n  %w = sub %x, %g\n  %p = exp %w\n" VALUES,
+     1e-5},
+    {"minus_logarithm_and_shift", QKV,
+     SCORES "  %m = reduce_max %s {axes=[3], keep=false}\n  %m4 = view %m {shape=[B, 4, T, 1]}\n  %x = sub %s, %m4\n"
+            "  %e = exp %x\n  %z = reduce_sum %e {axes=[3], keep=false}\n  %za = abs %z\n  %g = log %za\n"
+            "  %gm = add %g, %m\n  %g4 = view %gm {shape=[B, 4, T, 1]}\n  %w = sub %s, %g4\n  %p = exp %w\n" VALUES,
+     1e-5},
+    {"shifted_by_finite_maximum", QKV,
+     SCORES NUMBER("z", "0.0") "  %m = reduce_max %s {axes=[3]}\n  %i = is_inf %m\n  %n = where %i, %z, %m\n"
+                               "  %x = sub %s, %n\n  %e = exp %x\n  %d = reduce_sum %e {axes=[3]}\n"
+                               "  %p = div %e, %d\n" VALUES,
+     1e-6},
+    {"power_of_two", QKV,
+     SCORES NUMBER("c", "1.4426950408889634")
+         NUMBER("k2", "0.6931471805599453") "  %s2 = mul %s, %c\n  %m = reduce_max %s2 {axes=[3]}\n"
+                                            "  %x = sub %s2, %m\n  %x2 = mul %x, %k2\n  %e = exp %x2\n"
+                                            "  %d = reduce_sum %e {axes=[3]}\n  %p = div %e, %d\n" VALUES,
+     1e-5},
+    {"shift_of_a_row", QKV ", %r: f32[B, 1, T, 1]", SCORES "  %l = add %r, %s\n" SOFTMAX VALUES, 1e-6},
+    {"zeroed_probabilities", QKV ", %m: i1[B, 1, T, S]",
+     SCORES NUMBER("f", "-inf")
+         NUMBER("z", "0.0") "  %l = where %m, %s, %f\n  %p0 = softmax %l {axis=3}\n  %p = where %m, %p0, %z\n" VALUES,
+     1e-6},
+    {"zeroed_over_a_finite_fill", QKV ", %m: i1[B, 1, T, S]",
+     SCORES NUMBER("f", "-1e30") NUMBER("z", "0.0") "  %h = not %m\n  %l = where %h, %f, %s\n"
+                                                    "  %p0 = softmax %l {axis=3}\n  %p = where %m, %p0, %z\n" VALUES,
+     1e-6},
+    {"zeroed_exponentials", QKV ", %m: i1[B, 1, T, S]",
+     SCORES NUMBER("f", "-inf") NUMBER("z", "0.0") "  %l = where %m, %s, %f\n  %x0 = reduce_max %l {axes=[3]}\n"
+                                                   "  %x = sub %l, %x0\n  %e = exp %x\n  %k1 = where %m, %e, %z\n"
+                                                   "  %d = reduce_sum %k1 {axes=[3]}\n  %p0 = div %e, %d\n"
+                                                   "  %p = where %m, %p0, %z\n" VALUES,
+     1e-6},
     {"late_division", QKV,
      SCORES "  %m = reduce_max %s {axes=[3]}\n  %x = sub %s, %m\n  %e = exp %x\n  %z = reduce_sum %e {axes=[3]}\n"
             "  %n = contract %e, %v {equation=\"bhts,bhse->bhte\"}\n  %y = div %n, %z\n",
@@ -220,6 +255,16 @@ static const spelling spellings[] = {
      SCORES
      "  %k1 = view %k0 {shape=[1, 4, 1, 1]}\n  %k2 = expand %k1 {shape=[B, 4, T, 1]}\n  %c = concat %k2, %s {axis=3}\n"
      "  %p0 = softmax %c {axis=3}\n  %p1, %p = split %p0 {axis=3, sizes=[1, S]}\n" VALUES,
+     1e-6},
+    {"sink_in_the_denominator", QKV ", %k0: f32[4]",
+     SCORES "  %k1 = view %k0 {shape=[1, 4, 1, 1]}\n  %m0 = reduce_max %s {axes=[3]}\n  %m = maximum %m0, %k1\n"
+            "  %x = sub %s, %m\n  %e = exp %x\n  %z0 = reduce_sum %e {axes=[3]}\n  %kx = sub %k1, %m\n"
+            "  %ke = exp %kx\n  %z = add %ke, %z0\n  %p = div %e, %z\n" VALUES,
+     1e-6},
+    {"sink_of_zero_in_a_late_denominator", QKV,
+     SCORES "  %m = reduce_max %s {axes=[3]}\n  %x = sub %s, %m\n  %e = exp %x\n  %z0 = reduce_sum %e {axes=[3]}\n"
+            "  %n = neg %m\n  %ne = exp %n\n  %z = add %z0, %ne\n"
+            "  %o = contract %e, %v {equation=\"bhts,bhse->bhte\"}\n  %y = div %o, %z\n",
      1e-6},
     /* --- FP8 --- */
     {"fp8_operands", QKV ", %sq: f32[], %sk: f32[], %sv: f32[]",
