@@ -126,36 +126,8 @@ static symbolic_rule rule_of(qf_op op) {
     case QF_OP_reduce_min:
     case QF_OP_reduce_prod: return symbolic_reduce;
     case QF_OP_cumulative_sum: return symbolic_cumulative_sum;
-    case QF_OP_copy:
-    case QF_OP_cast:
-    case QF_OP_neg:
-    case QF_OP_abs:
-    case QF_OP_sign:
-    case QF_OP_relu:
-    case QF_OP_floor:
-    case QF_OP_ceil:
-    case QF_OP_round:
-    case QF_OP_not:
-    case QF_OP_reciprocal:
-    case QF_OP_add:
-    case QF_OP_sub:
-    case QF_OP_mul:
-    case QF_OP_div:
-    case QF_OP_mod:
-    case QF_OP_pow:
-    case QF_OP_minimum:
-    case QF_OP_maximum:
-    case QF_OP_and:
-    case QF_OP_or:
-    case QF_OP_xor:
-    case QF_OP_equal:
-    case QF_OP_less:
-    case QF_OP_less_equal:
-    case QF_OP_greater:
-    case QF_OP_greater_equal:
-    case QF_OP_where:
-    case QF_OP_clamp: return symbolic_elementwise;
-    default: return NULL;
+    case QF_OP_copy: return symbolic_elementwise;
+    default: return qf_op_has_trait(op, QF_TRAIT_ELEMENTWISE) ? symbolic_elementwise : NULL;
     }
 }
 
@@ -218,13 +190,12 @@ static bool held(const qf_context *context, qf_dtype dtype, symbolic_element ele
     return qf_load_i64(dtype, bytes, 0) == value;
 }
 
-static void finish(qf_symbolic *symbolic, entry *at, const symbolic_tensor *out) {
+static void finish(entry *at, const symbolic_tensor *out) {
     uint32_t known = 0, whole = 0;
     for (uint32_t i = 0; i < out->count; i++) {
         known += symbolic_known(out->elements[i]);
         whole += symbolic_known(out->elements[i]) && out->elements[i].denominator == 1;
     }
-    (void)symbolic;
     at->complete = whole == out->count;
     at->elements = known || at->complete ? out->elements : NULL;
     at->count = out->count;
@@ -262,7 +233,7 @@ static bool compute(qf_symbolic *symbolic, qf_value value) {
     /* A dim beyond the limits is an element that is not known, no failure. */
     if (before == QF_OK && context->status == QF_ERROR_LIMIT) context->status = QF_OK;
     if (before == QF_OK && context->status != QF_OK) return false;
-    finish(symbolic, &symbolic->entries[value.id], &step.out);
+    finish(&symbolic->entries[value.id], &step.out);
     return true;
 }
 

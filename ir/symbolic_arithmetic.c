@@ -158,7 +158,8 @@ static symbolic_element compare(const symbolic_step *step, qf_op op, qf_dim a, q
     case QF_OP_less: return truth(step, is_less(step, a, b));
     case QF_OP_greater: return truth(step, is_less(step, b, a));
     case QF_OP_less_equal: return truth(step, opposite(is_less(step, b, a)));
-    default: return truth(step, opposite(is_less(step, a, b)));
+    case QF_OP_greater_equal: return truth(step, opposite(is_less(step, a, b)));
+    default: return unknown;
     }
 }
 
