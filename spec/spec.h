@@ -16,7 +16,9 @@ typedef enum qf_trait {
     QF_TRAIT_LAYOUT = 8,
     QF_TRAIT_QUANTISING = 16,
     QF_TRAIT_SHAPE_ONLY = 32,
-    QF_TRAIT_TERMINATOR = 64
+    QF_TRAIT_TERMINATOR = 64,
+    QF_TRAIT_FLOATING = 128,
+    QF_TRAIT_TRUTH = 256
 } qf_trait;
 
 typedef enum qf_operand_kind { QF_OPERAND_REQUIRED, QF_OPERAND_OPTIONAL, QF_OPERAND_MANY } qf_operand_kind;

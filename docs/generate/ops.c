@@ -43,6 +43,8 @@ static void print_traits(FILE *out, const qf_op_info *op) {
         const char *name;
     } traits[] = {{QF_TRAIT_PURE, "pure"},
                   {QF_TRAIT_ELEMENTWISE, "elementwise"},
+                  {QF_TRAIT_FLOATING, "of floats"},
+                  {QF_TRAIT_TRUTH, "gives i1"},
                   {QF_TRAIT_COMMUTATIVE, "commutative"},
                   {QF_TRAIT_LAYOUT, "layout"},
                   {QF_TRAIT_QUANTISING, "quantising"},

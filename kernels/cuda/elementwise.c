@@ -18,56 +18,16 @@ typedef enum op_class {
 } op_class;
 
 static op_class class_of(qf_op op) {
-    switch (op) {
-    case QF_OP_exp:
-    case QF_OP_log:
-    case QF_OP_sqrt:
-    case QF_OP_rsqrt:
-    case QF_OP_reciprocal:
-    case QF_OP_tanh:
-    case QF_OP_sigmoid:
-    case QF_OP_erf:
-    case QF_OP_sin:
-    case QF_OP_cos:
-    case QF_OP_silu:
-    case QF_OP_gelu: return FUNCTION;
-    case QF_OP_neg:
-    case QF_OP_abs:
-    case QF_OP_floor:
-    case QF_OP_ceil:
-    case QF_OP_round:
-    case QF_OP_sign:
-    case QF_OP_relu:
-    case QF_OP_add:
-    case QF_OP_sub:
-    case QF_OP_mul:
-    case QF_OP_div:
-    case QF_OP_pow:
-    case QF_OP_mod:
-    case QF_OP_minimum:
-    case QF_OP_maximum: return ARITHMETIC;
-    case QF_OP_not:
-    case QF_OP_is_nan:
-    case QF_OP_is_inf:
-    case QF_OP_and:
-    case QF_OP_or:
-    case QF_OP_xor:
-    case QF_OP_equal:
-    case QF_OP_less:
-    case QF_OP_less_equal:
-    case QF_OP_greater:
-    case QF_OP_greater_equal: return TRUTH;
-    case QF_OP_where:
-    case QF_OP_clamp: return CHOICE;
-    case QF_OP_cast: return CONVERSION;
-    default: return NOT_ELEMENTWISE;
-    }
+    const qf_op_info *info = qf_op_info_of(op);
+    if (!info || !(info->traits & QF_TRAIT_ELEMENTWISE) || op == QF_OP_bitcast) return NOT_ELEMENTWISE; /* a copy */
+    if (op == QF_OP_cast) return CONVERSION;
+    if (info->operand_count > 2) return CHOICE;
+    if (info->traits & QF_TRAIT_TRUTH) return TRUTH;
+    return info->traits & QF_TRAIT_FLOATING ? FUNCTION : ARITHMETIC;
 }
 
 uint32_t qf_cuda_elementwise_operands(qf_op op) {
-    if (class_of(op) == CHOICE) return 3;
-    if (class_of(op) == NOT_ELEMENTWISE) return 0;
-    return op >= QF_OP_add ? 2 : 1;
+    return class_of(op) == NOT_ELEMENTWISE ? 0 : qf_op_info_of(op)->operand_count;
 }
 
 /* The dtype in whose arithmetic the step computes. */

@@ -20,6 +20,34 @@ static void structure(void **state) {
                   {"neg", "", {""}, "operand x is missing", 0});
 }
 
+/* What operands of this type give, a condition apart; QF_DTYPE_NONE where the op refuses them. */
+static qf_dtype result_dtype(const qf_op_info *op, const char *type) {
+    bench b;
+    bench_open(&b);
+    qf_value operands[3];
+    for (uint32_t i = 0; i < op->operand_count; i++)
+        operands[i] = input(&b, strcmp(op->operands[i].name, "condition") == 0 ? "i1[3]" : type);
+    qf_node node = insert(&b, op->op, "", operands, op->operand_count);
+    qf_dtype dtype = node.id ? qf_value_dtype(b.graph, qf_node_result(b.graph, node, 0)) : QF_DTYPE_NONE;
+    bench_close(&b);
+    return dtype;
+}
+
+static void traits_say_what_elementwise_ops_give(void **state) {
+    (void)state;
+    uint32_t count, seen = 0;
+    const qf_op_info *ops = qf_op_table(&count);
+    for (uint32_t i = 0; i < count; i++) {
+        const qf_op_info *op = &ops[i];
+        if (!(op->traits & QF_TRAIT_ELEMENTWISE) || op->op == QF_OP_cast || op->op == QF_OP_bitcast) continue;
+        qf_dtype dtype = result_dtype(op, "f32[3]");
+        if (dtype == QF_DTYPE_NONE) dtype = result_dtype(op, "i1[3]");
+        if (dtype != (op->traits & QF_TRAIT_TRUTH ? QF_I1 : QF_F32)) fail_msg("%s", op->name);
+        seen++;
+    }
+    assert_int_equal(seen, 40);
+}
+
 static void elementwise(void **state) {
     (void)state;
     EXPECT_TYPES(
@@ -305,6 +333,7 @@ static void fault_65_sizes_that_do_not_divide(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(structure),
+        cmocka_unit_test(traits_say_what_elementwise_ops_give),
         cmocka_unit_test(elementwise),
         cmocka_unit_test(layout),
         cmocka_unit_test(indexing),
