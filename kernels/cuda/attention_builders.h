@@ -41,4 +41,11 @@ static inline bool qf_cuda_f32_scale(const qf_view *view, const float **out_data
     return !view || view->dtype == QF_F32;
 }
 
+/* The four of them, into a block of parameters (the blocks name them alike). */
+#define QF_CUDA_F32_SCALES(at, extras, params)                                                                         \
+    (qf_cuda_f32_scale((at)->q_scale, &(params)->q_scale, &(params)->q_scale_stride) &&                                \
+     qf_cuda_f32_scale((at)->k_scale, &(params)->k_scale, &(params)->k_scale_stride) &&                                \
+     qf_cuda_f32_scale((at)->v_scale, &(params)->v_scale, &(params)->v_scale_stride) &&                                \
+     qf_cuda_f32_scale((extras)->out_scale, &(params)->out_scale, &(params)->out_scale_stride))
+
 #endif

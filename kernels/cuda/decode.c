@@ -79,13 +79,6 @@ static bool takes(const qf_attention *at, const qf_decode_problem *problem, cons
            (!float8_out || (extras->out_compute == QF_F32 && extras->via != QF_F64));
 }
 
-static bool fill_scales(const qf_attention *at, const qf_cuda_attention_extras *extras, qf_decode_params *params) {
-    return qf_cuda_f32_scale(at->q_scale, &params->q_scale, &params->q_scale_stride) &&
-           qf_cuda_f32_scale(at->k_scale, &params->k_scale, &params->k_scale_stride) &&
-           qf_cuda_f32_scale(at->v_scale, &params->v_scale, &params->v_scale_stride) &&
-           qf_cuda_f32_scale(extras->out_scale, &params->out_scale, &params->out_scale_stride);
-}
-
 static void fill_params(const qf_kernel_step *step, const qf_attention *at, const qf_decode_problem *problem,
                         const qf_decode_choice *choice, const qf_cuda_attention_extras *extras,
                         qf_decode_params *params) {
@@ -193,7 +186,7 @@ qf_status qf_cuda_build_decode(qf_cuda_recorder *recorder, const qf_kernel_step 
     qf_status status = qf_attention_describe(&step->call, &at);
     if (status) return status;
     if (!make_problem(step, &at, &problem) || !takes(&at, &problem, &extras, step) ||
-        !has_variant(problem.kv_dtype, problem.head_dim) || !fill_scales(&at, &extras, &params))
+        !has_variant(problem.kv_dtype, problem.head_dim) || !QF_CUDA_F32_SCALES(&at, &extras, &params))
         return qf_cuda_prefill(recorder, step, &at, 0);
     int ctas = recorder->processor_count < QF_DECODE_MAX_CTAS ? (int)recorder->processor_count : QF_DECODE_MAX_CTAS;
     const qf_decode_choice choice = qf_decode_choose(&problem, ctas, ctas >= WIDE_CARD ? 4 : 3);

@@ -77,13 +77,6 @@ static bool takes(const qf_attention *at, const qf_prefill_problem *problem, con
            (!qf_dtype_is_float8(out->dtype) || (extras->out_compute == QF_F32 && extras->via != QF_F64));
 }
 
-static bool fill_scales(const qf_attention *at, const qf_cuda_attention_extras *extras, qf_prefill_params *params) {
-    return qf_cuda_f32_scale(at->q_scale, &params->q_scale, &params->q_scale_stride) &&
-           qf_cuda_f32_scale(at->k_scale, &params->k_scale, &params->k_scale_stride) &&
-           qf_cuda_f32_scale(at->v_scale, &params->v_scale, &params->v_scale_stride) &&
-           qf_cuda_f32_scale(extras->out_scale, &params->out_scale, &params->out_scale_stride);
-}
-
 /* Elements between batch elements: sequences of one token lie one row apart. */
 static int64_t outer_step(const qf_attention *at, const qf_attention_steps *steps) {
     return at->packed ? steps->row : steps->sequence;
@@ -181,7 +174,7 @@ qf_status qf_cuda_prefill(qf_cuda_recorder *recorder, const qf_kernel_step *step
         return qf_cuda_attend(recorder, step, at, least_rows);
     problem.tile_rows = qf_prefill_choose_rows(&problem, (int)recorder->processor_count);
     qf_prefill_fill(&problem, &params);
-    if (!fill_scales(at, &extras, &params)) return qf_cuda_attend(recorder, step, at, least_rows);
+    if (!QF_CUDA_F32_SCALES(at, &extras, &params)) return qf_cuda_attend(recorder, step, at, least_rows);
     fill_params(step, at, &extras, least_rows, &params);
     params.ticket = qf_cuda_zeroed(recorder, sizeof *params.ticket);
     const qf_prefill_choice choice = qf_prefill_choose(&problem, (int)recorder->processor_count);
