@@ -16,6 +16,15 @@ typedef struct qf_import_target {
     uint64_t max_nodes;
 } qf_import_target;
 
+/* Of a node that a frontend maps and counts, with the names that the frontends share. */
+#define QF_IMPORT_TARGET(call)                                                                                         \
+    ((qf_import_target){.graph = (call)->import->graph,                                                                \
+                        .location = (call)->location,                                                                  \
+                        .where = (call)->where,                                                                        \
+                        .failed = &(call)->import->failed,                                                             \
+                        .node_count = &(call)->import->node_count,                                                     \
+                        .max_nodes = (call)->import->options.max_nodes})
+
 /* All return 0 after a recorded failure, and, with *failed set, where a required value or dim is 0. */
 qf_node qf_import_node(qf_import_target to, qf_op op, const qf_value *operands, uint32_t count,
                        const qf_attribute *attributes, uint32_t result_count);

@@ -70,13 +70,7 @@ bool qf_mlir_uniform(const qf_mlir_call *call, qf_value value, double *out_numbe
 
 /* --- emitting --- */
 static inline qf_import_target qf_mlir_target(qf_mlir_call *call) {
-    qf_mlir_import_state *import = call->import;
-    return (qf_import_target){.graph = import->graph,
-                              .location = call->location,
-                              .where = call->where,
-                              .failed = &import->failed,
-                              .node_count = &import->node_count,
-                              .max_nodes = import->options.max_nodes};
+    return QF_IMPORT_TARGET(call);
 }
 /* As XLA and MLIR convert: FP8 does not saturate. */
 static inline qf_value qf_mlir_cast(qf_mlir_call *call, qf_value x, qf_dtype dtype) {

@@ -56,13 +56,7 @@ bool qf_pt2_read_axes(qf_pt2_call *call, const char *name, uint32_t rank, qf_pt2
 
 /* --- emitting: as in frontends/emit.h --- */
 static inline qf_import_target qf_pt2_target(qf_pt2_call *call) {
-    qf_pt2_import *import = call->import;
-    return (qf_import_target){.graph = import->graph,
-                              .location = call->location,
-                              .where = call->where,
-                              .failed = &import->failed,
-                              .node_count = &import->node_count,
-                              .max_nodes = import->options.max_nodes};
+    return QF_IMPORT_TARGET(call);
 }
 /* As torch does: FP8 does not saturate. */
 static inline qf_value qf_pt2_cast(qf_pt2_call *call, qf_value x, qf_dtype dtype) {
