@@ -1,17 +1,16 @@
 /* Owns: the rules of a context, and the loop that runs the rules of a phase over a graph.
  * Does not own: matching (match.c), rewriting (rewrite.c), the text of the rules (rules/, embedded by the build).
  * Next: match.c, rewrite.c. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "patterns/embedded.h"
 #include "patterns/rewrite.h"
 
 /* Termination is proved when rules are loaded (rule_check.c); this bounds time if many rewrites enable each other. */
 #define MAX_ROUNDS     64
-#define MAX_FILE_BYTES ((size_t)16 << 20)
+#define MAX_FILE_BYTES ((uint64_t)16 << 20)
 
 /* --- the set --- */
 
@@ -107,25 +106,12 @@ qf_status qf_rules_load(qf_context *context, qf_text text, const char *file_name
 }
 
 qf_status qf_rules_load_file(qf_context *context, const char *path) {
-    qf_position position = {.location = path};
-    struct stat facts;
-    bool regular = stat(path, &facts) == 0 && S_ISREG(facts.st_mode); /* a pipe might keep us waiting for ever */
-    FILE *file = regular ? fopen(path, "rb") : NULL;
-    if (!file)
-        return qf_fail(context, QF_ERROR_IO, &position, "the rule file cannot be opened: expected a regular file");
-    qf_buffer text = {.context = context};
-    char block[4096];
-    size_t size;
-    while ((size = fread(block, 1, sizeof block, file)) > 0 && text.size <= MAX_FILE_BYTES)
-        qf_buffer_append(&text, block, size);
-    bool broken = ferror(file) != 0;
-    (void)fclose(file);
-    qf_status status = text.failed ? QF_ERROR_OUT_OF_MEMORY : QF_OK;
-    if (broken) status = qf_fail(context, QF_ERROR_IO, &position, "the rule file cannot be read");
-    if (text.size > MAX_FILE_BYTES)
-        status = qf_fail(context, QF_ERROR_LIMIT, &position, "a rule file has at most 16 MiB");
-    if (status == QF_OK) status = qf_rules_load(context, (qf_text){text.data ? text.data : "", text.size}, path);
-    qf_buffer_destroy(&text);
+    qf_mapping text;
+    qf_status status = qf_map_file(context, path, MAX_FILE_BYTES, path, &text);
+    if (status == QF_OK)
+        status = qf_rules_load(context, text.data ? (qf_text){(const char *)text.data, (size_t)text.size} : QF_TEXT(""),
+                               path);
+    qf_unmap_file(&text);
     return status;
 }
 

@@ -2,12 +2,11 @@
  * Does not own: what the records may say (validate.c).
  * Next: format.h, validate.c. */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "plan/format.h"
 
 typedef struct reader {
@@ -180,31 +179,17 @@ static qf_status read_whole(qf_context *context, int file, const qf_position *po
     return QF_OK;
 }
 
-static qf_status load(qf_context *context, int file, const char *path, qf_plan **out_plan) {
-    qf_position position = {.location = path};
-    struct stat info;
-    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
-        return qf_fail(context, QF_ERROR_IO, &position, "expected a regular file");
-    if ((uint64_t)info.st_size > QF_PLAN_MAX_FILE)
-        return qf_fail(context, QF_ERROR_LIMIT, &position, "%" PRId64 " bytes; a plan has at most %" PRIu64,
-                       (int64_t)info.st_size, QF_PLAN_MAX_FILE);
-    size_t size = (size_t)info.st_size;
-    unsigned char *data = qf_allocate(context, size);
-    if (!data) return QF_ERROR_OUT_OF_MEMORY;
-    qf_status status = read_whole(context, file, &position, data, size);
-    if (status == QF_OK) status = from_bytes(context, data, size, path, out_plan);
-    qf_release(context, data, size);
-    return status;
-}
-
 qf_status qf_plan_load(qf_context *context, const char *path, qf_plan **out_plan) {
-    *out_plan = NULL;
     qf_position position = {.location = path};
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-        return qf_fail(context, errno == ENOENT ? QF_ERROR_NOT_FOUND : QF_ERROR_IO, &position,
-                       "the file could not be opened: %s", strerror(errno));
-    qf_status status = load(context, file, path, out_plan);
+    int file;
+    uint64_t size;
+    *out_plan = NULL;
+    qf_status status = qf_open_file(context, path, QF_PLAN_MAX_FILE, path, &file, &size);
+    if (status != QF_OK) return status;
+    unsigned char *data = qf_allocate(context, (size_t)size);
+    status = data ? read_whole(context, file, &position, data, (size_t)size) : QF_ERROR_OUT_OF_MEMORY;
+    if (status == QF_OK) status = from_bytes(context, data, (size_t)size, path, out_plan);
+    qf_release(context, data, (size_t)size);
     (void)close(file);
     return status;
 }

@@ -6,14 +6,10 @@
 #include "runtime/weights.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #ifndef PATH_MAX
 #define PATH_MAX 4096
@@ -38,7 +34,7 @@ qf_status qf_weights_open(qf_context *context, const char *root, qf_weights *out
 void qf_weights_close(qf_weights *weights) {
     for (uint32_t i = 0; i < weights->file_count; i++) {
         qf_mapped_file *file = &weights->files[i];
-        if (file->data) (void)munmap(file->data, file->size);
+        qf_unmap_file(&file->mapping);
         qf_release(weights->context, file->name, strlen(file->name) + 1);
     }
     if (weights->context) QF_FREE_ITEMS(weights->context, weights->files, weights->file_capacity);
@@ -48,7 +44,7 @@ void qf_weights_close(qf_weights *weights) {
 
 uint64_t qf_weights_mapped_bytes(const qf_weights *weights) {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < weights->file_count; i++) sum += weights->files[i].size;
+    for (uint32_t i = 0; i < weights->file_count; i++) sum += weights->files[i].mapping.size;
     return sum;
 }
 
@@ -79,27 +75,6 @@ static qf_status resolve(const qf_weights *weights, const qf_position *position,
                    "weights in \"%s\" lead out of %s; allow a folder that holds the file itself", name, weights->root);
 }
 
-static qf_status map(const qf_weights *weights, const qf_position *position, const char *path, qf_mapped_file *out) {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat info;
-    qf_status status = QF_OK;
-    if (file < 0 || fstat(file, &info) != 0)
-        status = qf_fail(weights->context, QF_ERROR_IO, position, "%s: %s", path, strerror(errno));
-    else if (!S_ISREG(info.st_mode))
-        status = qf_fail(weights->context, QF_ERROR_IO, position, "%s: expected a regular file", path);
-    if (status == QF_OK && info.st_size > 0) {
-        out->size = (size_t)info.st_size;
-        out->data = mmap(NULL, out->size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (out->data == MAP_FAILED) {
-            out->data = NULL;
-            status =
-                qf_fail(weights->context, QF_ERROR_IO, position, "%s could not be mapped: %s", path, strerror(errno));
-        }
-    }
-    if (file >= 0) (void)close(file);
-    return status;
-}
-
 static qf_status add_file(qf_weights *weights, const qf_position *position, const char *name,
                           qf_mapped_file **out_file) {
     char path[PATH_MAX];
@@ -110,7 +85,7 @@ static qf_status add_file(qf_weights *weights, const qf_position *position, cons
     qf_mapped_file file = {.name = qf_allocate(weights->context, strlen(name) + 1)};
     if (!file.name) return QF_ERROR_OUT_OF_MEMORY;
     memcpy(file.name, name, strlen(name) + 1);
-    status = map(weights, position, path, &file);
+    status = qf_map_file(weights->context, path, UINT64_MAX, position->location, &file.mapping);
     if (status != QF_OK) {
         qf_release(weights->context, file.name, strlen(name) + 1);
         return status;
@@ -135,10 +110,10 @@ qf_status qf_weights_find(qf_weights *weights, const char *parameter, const char
         if (strcmp(weights->files[i].name, file) == 0) found = &weights->files[i];
     qf_status status = found ? QF_OK : add_file(weights, &position, file, &found);
     if (status != QF_OK) return status;
-    if (offset > found->size || size > found->size - offset)
+    if (offset > found->mapping.size || size > found->mapping.size - offset)
         return qf_fail(weights->context, QF_ERROR_IO, &position,
-                       "parameter \"%s\" takes %" PRIu64 " bytes at %" PRIu64 " of \"%s\", which has %zu", parameter,
-                       size, offset, file, found->size);
-    *out_data = found->data ? (const char *)found->data + offset : "";
+                       "parameter \"%s\" takes %" PRIu64 " bytes at %" PRIu64 " of \"%s\", which has %" PRIu64,
+                       parameter, size, offset, file, found->mapping.size);
+    *out_data = found->mapping.data ? found->mapping.data + offset : (const uint8_t *)"";
     return QF_OK;
 }

@@ -4,12 +4,11 @@
 #ifndef QF_RUNTIME_WEIGHTS_H
 #define QF_RUNTIME_WEIGHTS_H
 
-#include "base/context.h"
+#include "base/file.h"
 
 typedef struct qf_mapped_file {
     char *name; /* as the plan writes it */
-    void *data;
-    size_t size;
+    qf_mapping mapping;
 } qf_mapped_file;
 
 typedef struct qf_weights {

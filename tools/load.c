@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "ir/text.h"
@@ -55,19 +56,13 @@ char *tool_read_stream(qf_tool *tool, FILE *file, const char *path, size_t limit
 
 char *tool_read_file(qf_tool *tool, const char *path, size_t limit, size_t *out_size) {
     if (strcmp(path, "-") == 0) return tool_read_stream(tool, stdin, "<stdin>", limit, out_size);
-    struct stat status;
-    if (stat(path, &status) != 0) {
-        (void)io_fault(tool, path, "cannot open");
-        return NULL;
-    }
-    if (!S_ISREG(status.st_mode)) {
-        qf_position position = {.location = path};
-        (void)qf_fail(tool->context, QF_ERROR_IO, &position, "not a regular file");
-        return NULL;
-    }
-    FILE *file = fopen(path, "rb");
+    int descriptor;
+    uint64_t size;
+    if (qf_open_file(tool->context, path, limit, *path ? path : "''", &descriptor, &size) != QF_OK) return NULL;
+    FILE *file = fdopen(descriptor, "rb");
     if (!file) {
         (void)io_fault(tool, path, "cannot open");
+        (void)close(descriptor);
         return NULL;
     }
     char *data = tool_read_stream(tool, file, path, limit, out_size);

@@ -90,12 +90,12 @@ qf_status qf_onnx_external_bytes(qf_onnx_storage *storage, const qf_onnx_folders
         return qf_fail(context, QF_ERROR_PARSE, &position,
                        "external data of tensor '%s': its type needs %llu bytes, its length is %llu", name,
                        (unsigned long long)size, (unsigned long long)found.length);
-    if (found.offset > mapping->size || size > mapping->size - found.offset)
+    if (found.offset > mapping->file.size || size > mapping->file.size - found.offset)
         return qf_fail(context, QF_ERROR_PARSE, &position,
                        "external data of tensor '%s': expected %llu bytes at offset %llu, but '%s' has %llu", name,
                        (unsigned long long)size, (unsigned long long)found.offset, found.location,
-                       (unsigned long long)mapping->size);
+                       (unsigned long long)mapping->file.size);
     *out = (qf_onnx_bytes){
-        .data = mapping->data + found.offset, .size = size, .file = mapping->path, .offset = found.offset};
+        .data = mapping->file.data + found.offset, .size = size, .file = mapping->path, .offset = found.offset};
     return QF_OK;
 }

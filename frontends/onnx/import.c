@@ -438,6 +438,6 @@ qf_status qf_onnx_import_file(qf_context *context, const char *path, const qf_on
         import.name = path;
         status = qf_onnx_storage_map(import.storage, path, import.options.max_bytes, path, &mapping);
     }
-    if (status == QF_OK) status = begin(&import, mapping->data, mapping->size);
+    if (status == QF_OK) status = begin(&import, mapping->file.data, mapping->file.size);
     return finish(&import, status, out_graph);
 }

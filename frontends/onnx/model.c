@@ -3,12 +3,7 @@
  * Next: scan.c, import.c. */
 #include "frontends/onnx/model.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 qf_onnx_storage *qf_onnx_storage_create(qf_context *context) {
     qf_onnx_storage *storage = qf_allocate(context, sizeof *storage);
@@ -23,52 +18,12 @@ void qf_onnx_storage_destroy(qf_context *context, void *object) {
     if (!storage) return;
     for (uint32_t i = 0; i < storage->mapping_count; i++) {
         qf_onnx_mapping *mapping = &storage->mappings[i];
-        union {
-            const void *read_only;
-            void *address;
-        } data = {.read_only = mapping->data};
-        if (mapping->size) (void)munmap(data.address, (size_t)mapping->size);
+        qf_unmap_file(&mapping->file);
         qf_release(context, mapping->path, mapping->path_size);
     }
     QF_FREE_ITEMS(context, storage->mappings, storage->mapping_capacity);
     qf_arena_destroy(&storage->arena);
     qf_release(context, storage, sizeof *storage);
-}
-
-static qf_status io_fault(qf_context *context, const char *location, const char *path, const char *what) {
-    qf_position position = {.location = location};
-    return qf_fail(context, errno == ENOENT ? QF_ERROR_NOT_FOUND : QF_ERROR_IO, &position, "cannot %s '%s': %s", what,
-                   path, strerror(errno));
-}
-
-/* Opens without following a FIFO or device into a wait, and insists on a regular file. */
-static qf_status map_file(qf_context *context, const char *path, uint64_t max_bytes, const char *location,
-                          const uint8_t **out_data, uint64_t *out_size) {
-    qf_position position = {.location = location};
-    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (file < 0) return io_fault(context, location, path, "open");
-    struct stat facts;
-    qf_status status = QF_OK;
-    if (fstat(file, &facts) != 0)
-        status = io_fault(context, location, path, "look at");
-    else if (!S_ISREG(facts.st_mode))
-        status = qf_fail(context, QF_ERROR_IO, &position, "'%s' is not a regular file", path);
-    else if ((uint64_t)facts.st_size > max_bytes)
-        status = qf_fail(context, QF_ERROR_LIMIT, &position, "'%s' has %lld bytes; the limit is %llu", path,
-                         (long long)facts.st_size, (unsigned long long)max_bytes);
-    *out_size = status == QF_OK ? (uint64_t)facts.st_size : 0;
-    *out_data = NULL;
-    if (status == QF_OK && *out_size) {
-        void *data = mmap(NULL, (size_t)*out_size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (data == MAP_FAILED) {
-            *out_size = 0;
-            status = io_fault(context, location, path, "map");
-        } else {
-            *out_data = data;
-        }
-    }
-    (void)close(file);
-    return status;
 }
 
 qf_status qf_onnx_storage_map(qf_onnx_storage *storage, const char *path, uint64_t max_bytes, const char *location,
@@ -88,7 +43,7 @@ qf_status qf_onnx_storage_map(qf_onnx_storage *storage, const char *path, uint64
     memcpy(mapping->path, path, mapping->path_size);
     storage->mapping_count++;
     *out_mapping = mapping;
-    return map_file(context, path, max_bytes, location, &mapping->data, &mapping->size);
+    return qf_map_file(context, path, max_bytes, location, &mapping->file);
 }
 
 /* protobuf-c frees piecemeal only what it gives up itself; everything else goes with the arena. */

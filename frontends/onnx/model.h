@@ -4,15 +4,14 @@
 #ifndef QF_FRONTENDS_ONNX_MODEL_H
 #define QF_FRONTENDS_ONNX_MODEL_H
 
+#include "base/file.h"
 #include "frontends/onnx/proto.h"
 #include "frontends/onnx/scan.h"
 
-/* A file mapped read-only. */
 typedef struct qf_onnx_mapping {
     char *path;
     size_t path_size;
-    const uint8_t *data;
-    uint64_t size;
+    qf_mapping file;
 } qf_onnx_mapping;
 
 /* What outlives the import: mapped files, and copies of weights that could not be used in place. */

@@ -20,7 +20,7 @@ static qf_status read_tensor(qf_onnx_storage *storage, qf_arena *arena, const ch
     qf_status status = qf_onnx_storage_map(storage, path, (uint64_t)1 << 36, path, &mapping);
     if (status != QF_OK) return status;
     ProtobufCMessage *message =
-        qf_onnx_unpack(context, arena, &onnx__tensor_proto__descriptor, path, mapping->data, mapping->size);
+        qf_onnx_unpack(context, arena, &onnx__tensor_proto__descriptor, path, mapping->file.data, mapping->file.size);
     if (!message) return qf_context_status(context);
     const Onnx__TensorProto *tensor = (const Onnx__TensorProto *)message;
     qf_type type = qf_onnx_tensor_type(context, tensor, path);

@@ -3,12 +3,7 @@
  * Next: json.c. */
 #include "frontends/pt2/archive.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zip.h>
 
 #define MAX_ENTRIES 1000000
@@ -24,49 +19,18 @@ qf_pt2_storage *qf_pt2_storage_create(qf_context *context) {
 void qf_pt2_storage_destroy(qf_context *context, void *object) {
     qf_pt2_storage *storage = object;
     if (!storage) return;
-    union {
-        const void *read_only;
-        void *address;
-    } data = {.read_only = storage->data};
-    if (storage->mapped) (void)munmap(data.address, (size_t)storage->size);
+    qf_unmap_file(&storage->mapping);
     qf_arena_destroy(&storage->arena);
     qf_release(context, storage, sizeof *storage);
 }
 
-static qf_status io_fault(qf_context *context, const char *path, const char *what) {
-    qf_position position = {.location = path};
-    return qf_fail(context, errno == ENOENT ? QF_ERROR_NOT_FOUND : QF_ERROR_IO, &position, "cannot %s: %s", what,
-                   strerror(errno));
-}
-
-/* Opens without following a FIFO or device into a wait, and insists on a regular file. */
 qf_status qf_pt2_storage_map(qf_pt2_storage *storage, const char *path, uint64_t max_bytes) {
     qf_context *context = storage->context;
-    qf_position position = {.location = path};
     storage->path = qf_arena_copy(&storage->arena, path, strlen(path) + 1);
     if (!storage->path) return QF_ERROR_OUT_OF_MEMORY;
-    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (file < 0) return io_fault(context, path, "open");
-    struct stat facts;
-    qf_status status = QF_OK;
-    if (fstat(file, &facts) != 0)
-        status = io_fault(context, path, "look at");
-    else if (!S_ISREG(facts.st_mode))
-        status = qf_fail(context, QF_ERROR_IO, &position, "not a regular file");
-    else if ((uint64_t)facts.st_size > max_bytes)
-        status = qf_fail(context, QF_ERROR_LIMIT, &position, "%lld bytes; the limit is %llu", (long long)facts.st_size,
-                         (unsigned long long)max_bytes);
-    if (status == QF_OK && facts.st_size) {
-        void *data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (data == MAP_FAILED) {
-            status = io_fault(context, path, "map");
-        } else {
-            storage->data = data;
-            storage->size = (uint64_t)facts.st_size;
-            storage->mapped = true;
-        }
-    }
-    (void)close(file);
+    qf_status status = qf_map_file(context, path, max_bytes, path, &storage->mapping);
+    storage->data = storage->mapping.data;
+    storage->size = storage->mapping.size;
     return status;
 }
 

@@ -4,16 +4,16 @@
 #ifndef QF_FRONTENDS_PT2_ARCHIVE_H
 #define QF_FRONTENDS_PT2_ARCHIVE_H
 
-#include "base/context.h"
+#include "base/file.h"
 
 /* What outlives the import: the mapped file, and weights that could not be used in place. A graph adopts it. */
 typedef struct qf_pt2_storage {
     qf_context *context;
     qf_arena arena;
-    const char *path; /* NULL: memory of the caller */
+    const char *path;   /* NULL: memory of the caller */
+    qf_mapping mapping; /* of the file at `path` */
     const uint8_t *data;
     uint64_t size;
-    bool mapped;
 } qf_pt2_storage;
 
 qf_pt2_storage *qf_pt2_storage_create(qf_context *context); /* NULL on failure */
