@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/standard_streams.h"
 #include "tools/tool.h"
 
 static const tool_command commands[] = {
@@ -84,6 +85,8 @@ void tool_progress(qf_tool *tool, const char *what, uint64_t done, uint64_t tota
     (void)fprintf(stderr, " (%.0f s)\n", now - tool->started);
 }
 
+static const char unwritten[] = "standard output could not be written";
+
 static int run_command(const tool_command *command, int count, char **arguments) {
     qf_tool state = {.started = tool_now(), .options = {.threads = 2, .tolerance = -1.0}};
     qf_context_options options = {.struct_size = sizeof options, .handler = print_diagnostic, .handler_user = &state};
@@ -102,7 +105,8 @@ static int run_command(const tool_command *command, int count, char **arguments)
                                                       : TOOL_FAILED;
     tool_print_warnings(&state);
     if (code == TOOL_FAILED && !state.error_count)
-        (void)fprintf(stderr, "error: %s\n", qf_status_name(qf_context_status(state.context)));
+        (void)fprintf(stderr, "error: %s\n",
+                      ferror(stdout) ? unwritten : qf_status_name(qf_context_status(state.context)));
     free(state.rules_text);
     qf_context_destroy(state.context);
     return code;
@@ -111,11 +115,12 @@ static int run_command(const tool_command *command, int count, char **arguments)
 /* What was not written was not done. */
 static int finish(int code) {
     if ((fflush(stdout) == 0 && !ferror(stdout)) || code != TOOL_OK) return code;
-    (void)fprintf(stderr, "error: standard output could not be written\n");
+    (void)fprintf(stderr, "error: %s\n", unwritten);
     return TOOL_FAILED;
 }
 
 int main(int count, char **arguments) {
+    tool_reserve_standard_streams();
     if (count < 2 || strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 ||
         strcmp(arguments[1], "help") == 0) {
         print_help(count < 2 ? stderr : stdout);

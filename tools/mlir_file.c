@@ -2,16 +2,19 @@
  * Does not own: that program (tools/mlir).
  * Next: tools/mlir/main.c. */
 #include <errno.h>
-#include <spawn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ir/text.h"
 #include "tools/tool.h"
-
-extern char **environ;
 
 bool tool_is_mlir(const char *path) {
     return tool_has_extension(path, "mlir") || tool_has_extension(path, "mlirbc");
@@ -31,21 +34,37 @@ static const char *program_path(char *out, size_t size) {
     return access(out, X_OK) == 0 ? out : "qfuse-mlir";
 }
 
-static int spawn(const char *path, FILE *out, FILE *messages, pid_t *child) {
-    char own[4096], name[] = "qfuse-mlir", dashes[] = "./", *file = NULL;
-    size_t size = strlen(path) + sizeof dashes;
-    posix_spawn_file_actions_t actions;
-    if (!(file = malloc(size))) return ENOMEM;
-    (void)snprintf(file, size, "%s%s", path[0] == '-' ? dashes : "", path); /* no option */
+/* In the child. Whoever kills qfuse means the work; `report` says why the program could not be run. */
+static void become(char *file, pid_t parent, FILE *out, FILE *messages, int report) {
+    char own[4096], name[] = "qfuse-mlir";
     char *arguments[] = {name, file, NULL};
-    int fault = posix_spawn_file_actions_init(&actions);
-    if (!fault) {
-        fault = posix_spawn_file_actions_adddup2(&actions, fileno(out), STDOUT_FILENO);
-        if (!fault) fault = posix_spawn_file_actions_adddup2(&actions, fileno(messages), STDERR_FILENO);
-        if (!fault) fault = posix_spawnp(child, program_path(own, sizeof own), &actions, NULL, arguments, environ);
-        (void)posix_spawn_file_actions_destroy(&actions);
+#if defined(__linux__)
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    if (getppid() != parent) _exit(1); /* it ended before */
+    if (dup2(fileno(out), STDOUT_FILENO) >= 0 && dup2(fileno(messages), STDERR_FILENO) >= 0)
+        (void)execvp(program_path(own, sizeof own), arguments);
+    int fault = errno;
+    if (write(report, &fault, sizeof fault) != (ssize_t)sizeof fault) _exit(1);
+    _exit(127);
+}
+
+/* 0, or why the program does not run. */
+static int spawn(char *file, FILE *out, FILE *messages, pid_t *child) {
+    int report[2], fault = 0;
+    if (pipe(report) != 0) return errno;
+    (void)fcntl(report[1], F_SETFD, FD_CLOEXEC); /* running the program closes it */
+    (void)signal(SIGCHLD, SIG_DFL);              /* ignored, there were no child to wait for */
+    pid_t parent = getpid();
+    *child = fork();
+    if (*child < 0) fault = errno;
+    if (*child == 0) become(file, parent, out, messages, report[1]);
+    (void)close(report[1]);
+    ssize_t got = 0;
+    while (*child > 0 && (got = read(report[0], &fault, sizeof fault)) < 0 && errno == EINTR) {
     }
-    free(file);
+    (void)close(report[0]);
+    if (got > 0) (void)waitpid(*child, NULL, 0);
     return fault;
 }
 
@@ -71,8 +90,11 @@ static qf_graph *finish(qf_tool *tool, const char *path, pid_t child, FILE *out,
     size_t size;
     qf_position position = {.location = path};
     qf_graph *graph = NULL;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) break;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno == EINTR) continue;
+        (void)qf_fail(tool->context, QF_ERROR_IO, &position, "qfuse-mlir cannot be waited for: %s", strerror(errno));
+        return NULL;
+    }
     rewind(out);
     rewind(messages);
     char *said = tool_read_stream(tool, messages, path, (size_t)1 << 24, &size);
@@ -83,11 +105,8 @@ static qf_graph *finish(qf_tool *tool, const char *path, pid_t child, FILE *out,
         if (text) graph = qf_graph_parse(tool->context, (qf_text){text, size}, path);
         free(text);
     } else if (qf_context_status(tool->context) == QF_OK) {
-        (void)qf_fail(tool->context, QF_ERROR_IO, &position,
-                      WIFEXITED(status) && WEXITSTATUS(status) == 127
-                          ? "cannot run the program qfuse-mlir, which reads MLIR: it lies beside qfuse, in the search "
-                            "path, or where QFUSE_MLIR says"
-                          : "qfuse-mlir ended without a message");
+        (void)qf_fail(tool->context, QF_ERROR_IO, &position, "qfuse-mlir ended without a message (%s)",
+                      WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "no signal");
     }
     return graph;
 }
@@ -95,9 +114,12 @@ static qf_graph *finish(qf_tool *tool, const char *path, pid_t child, FILE *out,
 qf_graph *tool_load_mlir(qf_tool *tool, const char *path) {
     qf_position position = {.location = path};
     FILE *out = tmpfile(), *messages = tmpfile();
+    char file[PATH_MAX + 3];
     qf_graph *graph = NULL;
     pid_t child = 0;
-    int fault = out && messages ? spawn(path, out, messages, &child) : errno;
+    int fault = out && messages ? 0 : errno;
+    int length = snprintf(file, sizeof file, "%s%s", path[0] == '-' ? "./" : "", path); /* no option */
+    if (!fault) fault = length < (int)sizeof file ? spawn(file, out, messages, &child) : ENAMETOOLONG;
     if (fault == ENOENT)
         (void)qf_fail(
             tool->context, QF_ERROR_NOT_FOUND, &position,

@@ -4,7 +4,7 @@
 # Does not own: bytes inside the formats (tests/frontends, tests/fuzz), texts of messages (tests/golden).
 # Next: tools/load.c, tools/options.c. Usage: tests/e2e/hostile.sh QFUSE
 set -uo pipefail
-qfuse=$1
+qfuse=$(realpath "$1")
 program=$(realpath "$(dirname "$0")/../corpus/pt2/hf_gptoss_eager_div_bfloat16/model.pt2")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -184,7 +184,8 @@ accepted opt g.qf -o fifo
 wait $!
 [ -p fifo ] && cmp -s got kept || { echo "a pipe was replaced or not written"; faults=$((faults + 1)); }
 if [ -w /dev/full ]; then
-    for command in 'opt g.qf' 'run g.qf' 'rules list' 'ops' '--help' '--version' 'opt --help' 'explain g.qf --json'; do
+    printf 'graph @long(%%x: f32[T]) {\n  return %s%%x\n}\n' "$(printf '%%x, %.0s' $(seq 30000))" >long.qf # more than stdio keeps
+    for command in 'opt g.qf' 'opt long.qf' 'run g.qf' 'rules list' 'ops' '--help' '--version' 'opt --help' 'explain g.qf --json'; do
         runs=$((runs + 1))
         # shellcheck disable=SC2086
         if "$qfuse" $command >/dev/full 2>err || ! grep -q 'could not be written' err; then
@@ -193,6 +194,13 @@ if [ -w /dev/full ]; then
         fi
     done
 fi
+# A closed stream's number is not given to a file, into which would go what is printed.
+runs=$((runs + 2))
+if "$qfuse" opt g.qf >&- 2>err || ! grep -q 'could not be written' err; then
+    echo "a closed standard output was not noticed"
+    faults=$((faults + 1))
+fi
+"$qfuse" opt g.qf -o kept >&- 2>&- <&- && accepted opt kept || { echo "streams that are closed: another file"; faults=$((faults + 1)); }
 compgen -G '*.tmp' >/dev/null && { echo "a temporary file stays"; faults=$((faults + 1)); }
 
 echo "$runs runs, $faults faults"

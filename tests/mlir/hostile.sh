@@ -72,6 +72,31 @@ survives "$folder/cycle.mlirbc" 'MLIR .* while it read the file'
 # Who is killed leaves nobody at work: the pipe has no writer any more.
 timeout 6 cat < <(timeout --foreground --signal=KILL 1 "$qfuse_mlir" "$folder/cycle.mlirbc" 2>/dev/null) >"$folder/out" ||
     { echo "cycle.mlirbc: a process works on after its parent was killed"; faults=$((faults + 1)); }
+# qfuse as well, which waits for qfuse-mlir.
+timeout 8 cat < <(timeout --foreground --signal=KILL 1 "$qfuse" explain "$folder/cycle.mlirbc" 3>&1 >/dev/null 2>&1) >"$folder/out" ||
+    { echo "cycle.mlirbc: qfuse-mlir works on after qfuse was killed"; faults=$((faults + 1)); }
+
+# says PATTERN COMMAND...: exit code 1 and one error like PATTERN.
+says() {
+    local pattern=$1 found=0
+    shift
+    "$@" 2>"$folder/err" >"$folder/out" || found=$?
+    { [ "$found" -eq 1 ] && [ "$(grep -c 'error: ' "$folder/err")" -eq 1 ] && grep -q -- "$pattern" "$folder/err"; } ||
+        { echo "$*: expected one error like '$pattern', found exit code $found and:"; cat "$folder/err"; faults=$((faults + 1)); }
+}
+small=$corpus/jax_nn_bias/model.generic.mlir
+# Nowhere to write to: the result, and what is kept of it before.
+says 'cannot be written' sh -c '"$0" "$1" >&-' "$qfuse_mlir" "$small"
+[ ! -w /dev/full ] || says 'cannot be written: No space' sh -c '"$0" "$1" >/dev/full' "$qfuse_mlir" "$small"
+for program in "$qfuse_mlir" "$qfuse explain"; do
+    # shellcheck disable=SC2016
+    says 'kept in a temporary file' bash -c 'trap "" XFSZ; ulimit -f 1; exec $1 "$2" >/dev/null' bash "$program" "$small"
+done
+# What cannot be run at all.
+QFUSE_MLIR=$folder says 'cannot run qfuse-mlir: Permission denied' "$qfuse" explain "$small"
+# A caller that ignores the signals that are waited for.
+says 'No such file' bash -c 'trap "" CHLD PROF; exec "$1" "$2"' bash "$qfuse_mlir" "$folder/missing.mlir"
+says 'MLIR .* while it read the file' bash -c 'trap "" CHLD PROF; exec "$1" "$2"' bash "$qfuse_mlir" "$folder/cycle.mlirbc"
 
 # Mutations from a fixed seed: text and bytecode, bytes replaced, cut out and doubled. No subshell draws a number: bash
 # seeds it anew there.

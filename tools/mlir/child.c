@@ -17,6 +17,7 @@
 #include "tools/mlir/program.h"
 
 #define MEMORY_BYTES ((rlim_t)16 << 30)
+#define CANNOT_KEEP  3 /* exit code of the child: what it printed is incomplete */
 
 static void limit(int resource, rlim_t most) {
     struct rlimit bounds;
@@ -44,15 +45,24 @@ static void end_with(pid_t parent) {
     if (getppid() != parent) _exit(1); /* it ended before */
 }
 
+/* Signals as they are by default, whatever the caller ignores or holds back: one ends what takes too long. */
+static void take_signals(void) {
+    sigset_t none;
+    (void)signal(SIGPROF, SIG_DFL);
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static int run_child(const program_options *options, FILE *out, FILE *messages) {
+    take_signals();
     limit(RLIMIT_CORE, 0);
 #if !defined(__SANITIZE_ADDRESS__)
     limit(RLIMIT_AS, MEMORY_BYTES);
 #endif
     silence();
     int code = program_work(options, out, messages);
-    bool written = fflush(out) == 0 && fflush(messages) == 0;
-    return written ? code : 1;
+    bool written = fflush(out) == 0 && !ferror(out) && fflush(messages) == 0 && !ferror(messages);
+    return written ? code : CANNOT_KEEP;
 }
 
 static bool copy(FILE *from, FILE *to) {
@@ -62,6 +72,11 @@ static bool copy(FILE *from, FILE *to) {
     while ((size = fread(buffer, 1, sizeof buffer, from)) > 0)
         if (fwrite(buffer, 1, size, to) != size) return false;
     return !ferror(from) && fflush(to) == 0;
+}
+
+static int failed(const program_options *options, const char *what) {
+    (void)fprintf(stderr, "error: %s: %s: %s\n", options->path, what, strerror(errno));
+    return 1;
 }
 
 static int died(const program_options *options, int number) {
@@ -75,23 +90,29 @@ static int died(const program_options *options, int number) {
 static int finish(const program_options *options, pid_t child, FILE *out, FILE *messages) {
     int status;
     while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return 1;
+        if (errno != EINTR) return failed(options, "its work cannot be waited for");
     if (WIFSIGNALED(status)) return died(options, WTERMSIG(status));
     int code = WEXITSTATUS(status);
+    if (code == CANNOT_KEEP) {
+        errno = ENOSPC;
+        return failed(options, "the result cannot be kept in a temporary file");
+    }
     bool silent = fseek(messages, 0, SEEK_END) != 0 || ftell(messages) == 0;
     if (code && silent) return died(options, SIGABRT); /* a sanitizer, or the C++ run time */
     if (!copy(messages, stderr)) return 1;
-    return code == 0 && copy(out, stdout) ? 0 : 1;
+    if (code) return 1;
+    return copy(out, stdout) ? 0 : failed(options, "the result cannot be written");
 }
 
 int program_in_child(const program_options *options) {
     FILE *out = tmpfile(), *messages = tmpfile();
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, there were no child to wait for */
     pid_t parent = getpid(), child = out && messages ? fork() : -1;
     if (child == 0) end_with(parent);
     if (child == 0) _exit(run_child(options, out, messages));
     int code = 1;
     if (child < 0)
-        (void)fprintf(stderr, "error: cannot start: %s\n", strerror(errno));
+        (void)failed(options, "cannot start");
     else
         code = finish(options, child, out, messages);
     if (out) (void)fclose(out);

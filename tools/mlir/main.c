@@ -14,6 +14,7 @@
 #include <mlir-c/Dialect/Tensor.h>
 
 #include "tools/mlir/program.h"
+#include "tools/standard_streams.h"
 
 static const char usage[] =
     "usage: qfuse-mlir [options] FILE\n"
@@ -102,6 +103,7 @@ MlirContext program_context(void) {
 
 int main(int count, char **arguments) {
     program_options options = {0};
+    tool_reserve_standard_streams();
     if (count == 2 && strcmp(arguments[1], "--help") == 0) return fputs(usage, stdout) < 0;
     if (!read_options(&options, count, arguments)) return 2;
     return program_in_child(&options);
