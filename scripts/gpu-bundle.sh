@@ -37,7 +37,7 @@ mkdir -p "$bundle"/{bin,lib,scripts,bench,model,python/qfuse,python/tests,tests/
 cp "$folder/tools/qfuse" "$folder/tests/gpu/conformance/conformance" "$folder/tests/emitted/emitted_example" \
     "$folder/examples/host_custom_call" "$bundle/bin/"
 cp python/qfuse/*.py "$bundle/python/qfuse/"
-cp python/tests/test_cuda.py "$bundle/python/tests/"
+cp python/tests/test_cuda.py python/tests/torch_parts.py "$bundle/python/tests/"
 for program in "$folder"/decode/*_accuracy "$folder"/decode/*_bench "$folder"/prefill/*_accuracy "$folder"/prefill/*_bench; do
     if [ -x "$program" ]; then cp "$program" "$bundle/bin/"; fi
 done

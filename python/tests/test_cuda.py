@@ -6,12 +6,8 @@ import unittest
 
 import qfuse
 from qfuse import abi, tensor as tensors
+from tests.torch_parts import Cache, F, codes, torch
 
-try:
-    import torch
-    import torch.nn.functional as F
-except ImportError:
-    torch = None
 try:
     import cupy
 except ImportError:
@@ -51,10 +47,6 @@ def reference(data):
     rows, keys = (torch.arange(size, device="cuda") for size in (q.shape[2], k.shape[2]))
     mask = keys[None, :] <= rows[:, None] + (keys.numel() - rows.numel())
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.0883883)
-
-
-def codes(y):
-    return y.view(torch.uint8)
 
 
 def poisoned(like):
@@ -358,15 +350,6 @@ class Hosts(unittest.TestCase):
         self.assertTrue(torch.equal(codes(captured), wanted))
 
     def test_buffers_stay_on_the_gpu(self):
-        class Cache(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("cache", torch.zeros(1, 8, 4))
-
-            def forward(self, position, new):
-                self.cache.index_copy_(1, position, new)
-                return self.cache.sum(dim=1)
-
         module, expected = Cache().cuda(), Cache().cuda()
         position, new = torch.tensor([2], device="cuda"), torch.randn(1, 1, 4, device="cuda")
         result = qfuse.optimize(torch.export.export(module, (position, new)))
