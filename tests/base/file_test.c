@@ -1,13 +1,11 @@
 /* Owns: tests of base/file.h.
  * Does not own: what is written (the formats' tests).
  * Next: base/file.c. */
-#define _DEFAULT_SOURCE /* mkdtemp, symlink */
-#include "tests/check.h"
+#include "tests/folder.h"
 
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 
@@ -25,11 +23,11 @@ static void files_are_replaced_and_links_stay(void **unused) {
     (void)unused;
     check_state state;
     qf_context *context = check_context(&state);
-    char folder[] = "/tmp/qfuse-file-XXXXXX", path[64], link[64], text[8] = "";
+    char folder[FOLDER_PATH], path[FOLDER_PATH], link[FOLDER_PATH], text[8] = "";
     struct stat status;
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/plan", folder);
-    (void)snprintf(link, sizeof link, "%s/link", folder);
+    assert_true(folder_make(folder));
+    (void)folder_path(path, folder, "plan");
+    (void)folder_path(link, folder, "link");
     assert_int_equal(qf_write_file(context, path, "old", 3), QF_OK);
     assert_int_equal(symlink("plan", link), 0);
     assert_int_equal(qf_write_file(context, link, "new!", 4), QF_OK);
@@ -53,9 +51,9 @@ static void devices_stay_devices(void **unused) {
     (void)unused;
     check_state state;
     struct stat status;
-    char link[] = "/tmp/qfuse-device-XXXXXX", path[64];
-    assert_non_null(mkdtemp(link));
-    (void)snprintf(path, sizeof path, "%s/pipe", link);
+    char folder[FOLDER_PATH], path[FOLDER_PATH];
+    assert_true(folder_make(folder));
+    (void)folder_path(path, folder, "pipe");
     assert_int_equal(mkfifo(path, 0600), 0);
     FILE *reader = fopen(path, "r+b"); /* keeps both ends open, so that neither side waits */
     assert_non_null(reader);
@@ -68,7 +66,7 @@ static void devices_stay_devices(void **unused) {
     assert_int_equal(qf_write_file(context, "/nonexistent/x", "abc", 3), QF_ERROR_IO);
     assert_non_null(strstr(state.messages, "/nonexistent/x"));
     (void)unlink(path);
-    (void)rmdir(link);
+    (void)rmdir(folder);
     check_destroy(context, &state);
 }
 
@@ -76,12 +74,12 @@ static void devices_stay_devices(void **unused) {
 static void *write_often(void *folder) {
     static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
     static int writers;
-    char path[64], text[5000];
+    char path[FOLDER_PATH], text[5000];
     (void)pthread_mutex_lock(&turn);
     int number = writers++;
     (void)pthread_mutex_unlock(&turn);
     memset(text, 'a' + number, sizeof text);
-    (void)snprintf(path, sizeof path, "%s/plan", (const char *)folder);
+    (void)folder_path(path, folder, "plan");
     qf_context *context = NULL;
     if (qf_context_create(NULL, &context) != QF_OK) return folder;
     qf_status status = QF_OK;
@@ -95,10 +93,10 @@ static void threads_that_write_one_path_leave_a_whole_file(void **unused) {
     (void)unused;
     check_state state;
     qf_context *context = check_context(&state);
-    char folder[] = "/tmp/qfuse-threads-XXXXXX", path[64];
+    char folder[FOLDER_PATH], path[FOLDER_PATH];
     pthread_t threads[4];
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/plan", folder);
+    assert_true(folder_make(folder));
+    (void)folder_path(path, folder, "plan");
     for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, write_often, folder), 0);
     for (int i = 0; i < 4; i++) {
         void *failed;
@@ -121,12 +119,13 @@ static void temporary_names_may_be_taken_and_permissions_stay(void **unused) {
     (void)unused;
     check_state state;
     qf_context *context = check_context(&state);
-    char folder[] = "/tmp/qfuse-taken-XXXXXX", path[64], taken[96], other[64];
+    char folder[FOLDER_PATH], path[FOLDER_PATH], taken[FOLDER_PATH], other[FOLDER_PATH], name[64];
     struct stat status;
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/plan", folder);
-    (void)snprintf(other, sizeof other, "%s/other", folder);
-    (void)snprintf(taken, sizeof taken, "%s.%ld.0.tmp", path, (long)getpid());
+    assert_true(folder_make(folder));
+    (void)folder_path(path, folder, "plan");
+    (void)folder_path(other, folder, "other");
+    (void)snprintf(name, sizeof name, "plan.%ld.0.tmp", (long)getpid());
+    (void)folder_path(taken, folder, name);
     assert_int_equal(symlink("other", taken), 0);
     assert_int_equal(qf_write_file(context, path, "old", 3), QF_OK);
     assert_int_equal(chmod(path, 0640), 0);
@@ -145,11 +144,11 @@ static void only_regular_files_within_the_limit_are_mapped(void **unused) {
     (void)unused;
     check_state state;
     qf_context *context = check_context(&state);
-    char folder[] = "/tmp/qfuse-map-XXXXXX", path[64], fifo[64];
+    char folder[FOLDER_PATH], path[FOLDER_PATH], fifo[FOLDER_PATH];
     qf_mapping found;
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/file", folder);
-    (void)snprintf(fifo, sizeof fifo, "%s/fifo", folder);
+    assert_true(folder_make(folder));
+    (void)folder_path(path, folder, "file");
+    (void)folder_path(fifo, folder, "fifo");
     assert_int_equal(mkfifo(fifo, 0600), 0);
     assert_int_equal(qf_map_file(context, path, 10, "here", &found), QF_ERROR_NOT_FOUND);
     assert_int_equal(qf_map_file(context, folder, 10, "here", &found), QF_ERROR_IO);

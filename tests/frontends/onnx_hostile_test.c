@@ -1,6 +1,7 @@
 /* Owns: tests of the ONNX frontend on bytes and files that nobody means well with: bounds, memory, external data.
  * Does not own: random bytes (tests/fuzz), models that are right (onnx_ops_test.c).
  * Next: tests/fuzz/onnx_fuzz.c. */
+#include "tests/folder.h"
 #include "tests/frontends/model_builder.h"
 
 #include <fcntl.h>
@@ -303,20 +304,17 @@ static void repeated_names_and_shared_faults(void **unused) {
 }
 
 /* --- external data --- */
-static char folder[64];
+static char folder[FOLDER_PATH];
 
 static int make_folder(void **unused) {
     (void)unused;
-    strcpy(folder, "/tmp/qfuse-onnx-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
-    char path[128];
-    (void)snprintf(path, sizeof path, "%s/model", folder);
-    return mkdir(path, 0700);
+    char path[FOLDER_PATH];
+    return folder_make(folder) ? mkdir(folder_path(path, folder, "model"), 0700) : -1;
 }
 
 static void write_file(const char *name, const void *data, size_t size) {
-    char path[256];
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+    char path[FOLDER_PATH];
+    (void)folder_path(path, folder, name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, size, file), size);
@@ -328,8 +326,8 @@ static int remove_folder(void **unused) {
     static const char *const names[] = {"model/model.onnx", "model/weights", "model/fifo",
                                         "model/link",       "outside",       "model"};
     for (size_t i = 0; i < QF_COUNT_OF(names); i++) {
-        char path[256];
-        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        char path[FOLDER_PATH];
+        (void)folder_path(path, folder, names[i]);
         (void)remove(path);
     }
     return rmdir(folder);
@@ -358,8 +356,8 @@ static qf_status import_external(qf_context *context, const char *location, cons
     const uint8_t *data = b_pack(b, &size);
     write_file("model/model.onnx", data, size);
     b_end(b);
-    char path[256];
-    (void)snprintf(path, sizeof path, "%s/model/model.onnx", folder);
+    char path[FOLDER_PATH];
+    (void)folder_path(path, folder, "model/model.onnx");
     qf_onnx_import_options options = {.struct_size = sizeof options, .external_root = root};
     return qf_onnx_import_file(context, path, &options, out);
 }
@@ -395,11 +393,11 @@ static void external_data_is_read_in_place(void **unused) {
 
 static void external_data_stays_in_its_folder(void **unused) {
     (void)unused;
-    char absolute[128], path[256];
+    char absolute[FOLDER_PATH], path[FOLDER_PATH];
     const float data[] = {1, 2, 3, 4};
     write_file("outside", data, sizeof data);
     write_file("model/weights", data, sizeof data);
-    (void)snprintf(absolute, sizeof absolute, "%s/outside", folder);
+    (void)folder_path(absolute, folder, "outside");
     refuse_external("../outside", NULL, NULL, "expected a path below the model's folder");
     refuse_external("sub/../../outside", NULL, NULL, "expected a path below the model's folder");
     refuse_external(absolute, NULL, NULL, "expected a path below the model's folder");
@@ -410,10 +408,10 @@ static void external_data_stays_in_its_folder(void **unused) {
     refuse_external("weights", "-4", NULL, "expected a number of bytes as offset");
     refuse_external("weights", "0", "15", "its length is 15");
     refuse_external(".", NULL, NULL, "no file '.'");
-    (void)snprintf(path, sizeof path, "%s/model/link", folder);
+    (void)folder_path(path, folder, "model/link");
     assert_int_equal(symlink("../outside", path), 0);
     refuse_external("link", NULL, NULL, "no file 'link'");
-    (void)snprintf(path, sizeof path, "%s/model/fifo", folder);
+    (void)folder_path(path, folder, "model/fifo");
     assert_int_equal(mkfifo(path, 0600), 0);
     refuse_external("fifo", NULL, NULL, "is not a regular file");
 }
@@ -432,8 +430,8 @@ static void files_that_are_none(void **unused) {
     qf_onnx_import_options options = {.struct_size = sizeof options, .max_bytes = 16};
     const float data[8] = {0};
     write_file("model/model.onnx", data, sizeof data);
-    char path[128];
-    (void)snprintf(path, sizeof path, "%s/model/model.onnx", folder);
+    char path[FOLDER_PATH];
+    (void)folder_path(path, folder, "model/model.onnx");
     assert_int_equal(qf_onnx_import_file(context, path, &options, &graph), QF_ERROR_LIMIT);
     check_destroy(context, &state);
 }

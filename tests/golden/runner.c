@@ -102,7 +102,9 @@ static int split(char *line, char *arguments[MAX_ARGUMENTS]) {
 }
 
 static int temporary(const char *content, size_t size) {
-    char path[] = "/tmp/qfuse_golden_XXXXXX";
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/qfuse_golden_XXXXXX", folder && *folder ? folder : "/tmp");
     int file = mkstemp(path);
     if (file < 0) die("cannot make", path);
     (void)unlink(path);

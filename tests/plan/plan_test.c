@@ -1,11 +1,9 @@
 /* Owns: tests of plans as files: round trip, dump, versions, damage, hostile records.
  * Does not own: random damage (tests/fuzz), lowering (tests/codegen).
  * Next: plan/read.c, plan/validate.c. */
-#define _DEFAULT_SOURCE /* mkdtemp */
 
+#include "tests/folder.h"
 #include "tests/runtime/running.h"
-
-#include <unistd.h>
 
 #include "plan/format.h"
 
@@ -76,9 +74,9 @@ static void the_interface_reads_back(void **state) {
 
 static void saves_by_way_of_a_temporary_file(void **state) {
     (void)state;
-    char folder[] = "/tmp/qfuse-plan-XXXXXX", path[64];
-    assert_non_null(mkdtemp(folder));
-    (void)snprintf(path, sizeof path, "%s/a.plan", folder);
+    char folder[FOLDER_PATH], path[FOLDER_PATH];
+    assert_true(folder_make(folder));
+    (void)folder_path(path, folder, "a.plan");
     running r;
     running_compile(&r, graph);
     assert_int_equal(qf_plan_save(r.context, r.plan, path), QF_OK);

@@ -1,12 +1,12 @@
 /* Owns: tests of weights: files below the allowed folder, host memory by name, what is refused.
  * Does not own: plans' references to them (tests/plan).
  * Next: runtime/weights.c. */
-#define _DEFAULT_SOURCE /* mkdtemp, truncate, symlink */
+#define _DEFAULT_SOURCE /* truncate */
 
+#include "tests/folder.h"
 #include "tests/runtime/running.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 static void write_file(const char *path, const void *data, size_t size) {
     FILE *file = fopen(path, "wb");
@@ -22,12 +22,12 @@ static const char weight_graph[] = "(%x: f32[2]) {\n"
 
 static void weights_come_from_files_below_the_root(void **state) {
     (void)state;
-    char root[] = "/tmp/qfuse-weights-XXXXXX", path[64], link[64];
-    assert_non_null(mkdtemp(root));
+    char root[FOLDER_PATH], path[FOLDER_PATH], link[64];
+    assert_true(folder_make(root));
     unsigned char bytes[20] = {0};
     memcpy(bytes + 4, (float[]){2, 3}, 8);
     memcpy(bytes + 13, &(float){0.5f}, 4);
-    (void)snprintf(path, sizeof path, "%s/w.bin", root);
+    (void)folder_path(path, root, "w.bin");
     write_file(path, bytes, sizeof bytes);
     running r;
     qf_executor_options options = {.struct_size = sizeof options, .weights_root = root};
@@ -74,7 +74,7 @@ static void names_that_climb_are_refused(void **state) {
                        "return %%y\n}\n",
                        names[i]);
         running r;
-        qf_executor_options options = {.struct_size = sizeof options, .weights_root = "/tmp"};
+        qf_executor_options options = {.struct_size = sizeof options, .weights_root = "/"};
         running_open(&r, text, &options);
         float x[2] = {0};
         running_bind(&r, "x", TENSOR(QF_F32, x, 2));
