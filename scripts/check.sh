@@ -6,7 +6,8 @@
 install_missing clang-format
 fail=0
 fault() { echo "check: $*"; fail=1; }
-mapfile -t sources < <(git ls-files '*.c' '*.h' '*.cu' '*.cuh')
+files=$(tracked '*.c' '*.h' '*.cu' '*.cuh')
+mapfile -t sources <<<"$files"
 clang-format --dry-run --Werror "${sources[@]}" || fault "run clang-format -i on the files above"
 for file in "${sources[@]}"; do
     head -n 4 "$file" | tr '\n' ' ' | grep -q 'Owns:' || fault "$file does not begin with what it owns"

@@ -3,7 +3,8 @@
 #       includes no public header of the compiler half.
 # Does not own: the rows (qf_folder in CMakeLists.txt), the list of run-time headers (cmake/QFuseLibraries.cmake).
 # Next: tests/install. Usage: scripts/check_includes.sh
-cd "$(dirname "$0")/.." || exit 2
+. "$(dirname "$0")/lib.sh"
+files=$(tracked '*.c' '*.h' '*.cu' '*.cuh')
 awk '
 function fault(text) { print FILENAME ":" FNR ": " text; faults++ }
 FILENAME == "CMakeLists.txt" && match($0, /^qf_folder\([a-z ]*/) {
@@ -34,4 +35,4 @@ END {
     for (file in files) checked++
     if (faults) exit 1
     print "includes: " includes " in " checked " files go the allowed way"
-}' CMakeLists.txt cmake/QFuseLibraries.cmake $(git ls-files '*.c' '*.h' '*.cu' '*.cuh' | grep -E '^(base|spec|ir|patterns|passes|plan|codegen|kernels|runtime|frontends)/')
+}' CMakeLists.txt cmake/QFuseLibraries.cmake $(grep -E '^(base|spec|ir|patterns|passes|plan|codegen|kernels|runtime|frontends)/' <<<"$files")

@@ -4,6 +4,7 @@
 # Does not own: what a case is and how it is judged (`qfuse case`), the list of such references.
 # Next: tools/case.c. Usage: scripts/corpus.sh FOLDER [--jobs=N] [qfuse case options]; with N jobs, lines come as cases end.
 set -uo pipefail
+export LC_ALL=C.UTF-8 # cases come in one order everywhere
 root=$(cd "$(dirname "$0")/.." && pwd)
 export qfuse=${QFUSE:-$root/build/release/tools/qfuse} list=$root/tests/e2e/unfaithful_references.txt
 [ $# -ge 1 ] || { echo "usage: $0 FOLDER [--jobs=N] [options of qfuse case]" >&2; exit 2; }

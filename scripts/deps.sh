@@ -5,32 +5,38 @@
 # Next: frontends/CMakeLists.txt. Usage: scripts/deps.sh [onnx_proto] [mlir] [cuda]; the first two by default.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+temporary=$(mktemp -d)
+trap 'rm -rf "$temporary"' EXIT
+
+# put FROM TO: under its name when it is whole, so that an interrupted run leaves nothing that looks complete.
+put() {
+    mkdir -p "$(dirname "$2")"
+    rm -rf "$2" "$2.new"
+    mv "$1" "$2.new" # from another file system: copied here first
+    mv "$2.new" "$2"
+}
 
 # The wheel of the onnx package is a zip file; only onnx.proto is taken out of it, and nothing of it is installed or run.
 onnx_proto() {
-    local folder="$root/.deps/onnx" scratch
+    local folder="$root/.deps/onnx" scratch=$temporary/onnx
     [ -s "$folder/onnx.proto" ] && return 0
-    scratch=$(mktemp -d)
-    trap 'rm -rf "$scratch"' RETURN
     if ! python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" onnx; then
         echo "deps.sh: the package index cannot be reached; Debian's onnx.proto serves instead" >&2
         return 0
     fi
-    mkdir -p "$folder"
-    unzip -q -j -o "$scratch"/onnx-*.whl onnx/onnx.proto -d "$folder"
+    unzip -q -j -o "$scratch"/onnx-*.whl onnx/onnx.proto -d "$scratch"
+    put "$scratch/onnx.proto" "$folder/onnx.proto"
 }
 
 # nvcc and what it needs (NVIDIA's licence applies), about 130 MB to fetch. CMake finds it when no other nvcc is there.
 cuda() {
-    local folder="$root/.deps/cuda" scratch
+    local folder="$root/.deps/cuda" scratch=$temporary/cuda
     [ -x "$folder/nvidia/cu13/bin/nvcc" ] && return 0
-    scratch=$(mktemp -d)
-    trap 'rm -rf "$scratch"' RETURN
     python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" "nvidia-cuda-nvcc==13.*" "nvidia-nvvm==13.*" \
         "nvidia-cuda-crt==13.*" "nvidia-cuda-runtime==13.*" "nvidia-cuda-cccl==13.*"
-    mkdir -p "$folder"
-    for wheel in "$scratch"/*.whl; do unzip -q -o "$wheel" 'nvidia/*' -d "$folder"; done
-    chmod +x "$folder"/nvidia/cu13/bin/* "$folder"/nvidia/cu13/nvvm/bin/*
+    for wheel in "$scratch"/*.whl; do unzip -q -o "$wheel" 'nvidia/*' -d "$scratch/tree"; done
+    chmod +x "$scratch"/tree/nvidia/cu13/bin/* "$scratch"/tree/nvidia/cu13/nvvm/bin/*
+    put "$scratch/tree" "$folder"
     "$folder/nvidia/cu13/bin/nvcc" --version | tail -n 2
 }
 
@@ -43,10 +49,10 @@ mlir() {
 }
 
 unpack_mlir() {
-    local version=$1 folder="$root/.deps/mlir/$1" scratch package
+    local version=$1 folder="$root/.deps/mlir/$1" scratch=$temporary/mlir-$1 package
     [ -s "$folder/complete" ] && return
     [ -s "/usr/lib/llvm-$version/lib/libMLIRCAPIIR.a" ] && return
-    scratch=$(mktemp -d)
+    mkdir "$scratch"
     if (cd "$scratch" && download "libmlir-$version" "libmlir-$version-dev" "libllvm$version"); then
         rm -rf "$folder"
         mkdir -p "$folder"
@@ -58,7 +64,6 @@ unpack_mlir() {
     else
         echo "deps.sh: the archive has no libmlir-$version-dev; MLIR of LLVM $version is not tested" >&2
     fi
-    rm -rf "$scratch"
 }
 
 # download PACKAGE...: into the folder where we are; the lists of packages are fetched where there are none.

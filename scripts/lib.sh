@@ -2,10 +2,16 @@
 # Does not own: what each script does.
 # Next: test.sh. Sourced, not run.
 set -euo pipefail
+export LC_ALL=C.UTF-8 # orders and messages are the same everywhere
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
 say() { printf '== %s\n' "$*"; }
+
+# tracked PATTERN...: the files that git tracks, a line each, whoever owns the folder; a failure where there are none.
+tracked() {
+    git -c safe.directory="$root" ls-files -- "$@" | grep . || { echo "no file of $* is tracked by git in $root" >&2; return 1; }
+}
 
 # as_root COMMAND...: with sudo where it is needed.
 as_root() {

@@ -48,7 +48,7 @@ smoke() {
 }
 
 conformance() {
-    local code=0
+    local program code=0
     machine
     "$here/bin/conformance" "$@" || code=$?
     # Only a whole run goes on to the kernels that have harnesses of their own.
@@ -63,7 +63,7 @@ conformance() {
 }
 
 sanitize() {
-    local tool code=0
+    local tool check code=0
     tool=$(find_sanitizer) || { echo "skipped: compute-sanitizer was not found; set COMPUTE_SANITIZER"; return 77; }
     for check in memcheck racecheck; do
         echo "== $check"
@@ -76,9 +76,13 @@ bench() {
     machine
     "$QFUSE" bench --device=cuda "$@" || return
     [ $# -eq 0 ] || return 0
+    local program code=0
     for program in "$here"/bin/*_bench; do
-        if [ -x "$program" ]; then echo "== $(basename "$program")"; "$program"; fi
+        [ -x "$program" ] || continue
+        echo "== $(basename "$program")"
+        "$program" || code=1
     done
+    return "$code"
 }
 
 # Not bit-equal to the CPU, which sums in another order: some codes flip.

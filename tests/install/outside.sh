@@ -15,9 +15,9 @@ trap 'rm -rf "$work"' EXIT
 # The run-time half alone is enough to run a plan.
 if ldd "$work/build/run_plan" | grep -q 'libqfuse\.so'; then echo "run_plan links the compiler half"; exit 1; fi
 export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig:$work/prefix/lib/$(uname -m)-linux-gnu/pkgconfig"
-# shellcheck disable=SC2046
-"$compiler" $flags -std=c11 "$project/compile_plan.c" -o "$work/by_pkg_config" \
-    $(pkg-config --cflags --libs qfuse)
+eval "words=($(pkg-config --cflags --libs qfuse))" # it quotes for a shell
+# shellcheck disable=SC2086
+"$compiler" $flags -std=c11 "$project/compile_plan.c" -o "$work/by_pkg_config" "${words[@]}"
 library=$(find "$work/prefix" -name 'libqfuse.so')
 LD_LIBRARY_PATH=$(dirname "$library") "$work/by_pkg_config" "$work/again.qfp"
 cmp "$work/plan.qfp" "$work/again.qfp"

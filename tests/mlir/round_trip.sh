@@ -13,6 +13,7 @@ for case in "$corpus"/*/; do
     name=$(basename "$case")
     mkdir "$folder/$name"
     cp "$case"/* "$folder/$name/"
+    chmod u+w "$folder/$name"/* # the corpus may be read-only
     "$qfuse_mlir" --fuse "$case/model.generic.mlir" >"$folder/$name/model.generic.mlir" || faults=$((faults + 1))
     wanted=$(grep -o '"fused_default": [0-9]*' "$case/expect.json" | grep -o '[0-9]*$')
     found=$(grep -c '"qfuse.attention"' "$folder/$name/model.generic.mlir")
