@@ -7,6 +7,9 @@
 
 #include "frontends/pt2/maps.h"
 
+/* What torch.diff may be asked to repeat. */
+#define MAX_DIFFERENCES 8
+
 static const char no_shape[] = "the shape of its input is unknown";
 static const char no_float[] = "it computes with other numbers than floats";
 
@@ -349,6 +352,30 @@ qf_pt2_outcome qf_pt2_map_batch_norm(qf_pt2_call *call) {
 }
 
 /* --- layout and products --- */
+
+/* Each element less the one before it along an axis, n times; of booleans: whether they differ. */
+qf_pt2_outcome qf_pt2_map_difference(qf_pt2_call *call) {
+    qf_value parts[] = {qf_pt2_in(call, "prepend"), qf_pt2_in(call, "self"), qf_pt2_in(call, "append")}, x = parts[1];
+    qf_dtype dtype = qf_pt2_dtype_of(call, x);
+    int64_t times = qf_pt2_int(call, "n", 1);
+    uint32_t axis, rank = qf_pt2_rank(call, x);
+    if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, no_shape);
+    if (times < 0 || times > MAX_DIFFERENCES) return qf_pt2_decline(call, "it takes more differences than QFuse does");
+    if (!qf_pt2_axis(call, qf_pt2_int(call, "dim", -1), rank, &axis)) return QF_PT2_FAILED;
+    for (uint32_t i = 0; i < 3; i += 2) {
+        if (!parts[i].id) continue;
+        if (qf_pt2_dtype_of(call, parts[i]) != dtype) return qf_pt2_decline(call, "it joins different element types");
+        x = qf_pt2_concat(call, (qf_value[]){i ? x : parts[i], i ? parts[i] : x}, 2, axis);
+    }
+    for (int64_t i = 0; x.id && i < times; i++) {
+        qf_dim length = qf_pt2_dim_of(call, x, (int32_t)axis), one = qf_pt2_constant(call, 1);
+        qf_dim last = qf_dim_add_constant(call->import->context, length, -1);
+        qf_value later = qf_pt2_slice_axis(call, x, axis, one, length, 1);
+        qf_value earlier = qf_pt2_slice_axis(call, x, axis, qf_pt2_constant(call, 0), last, 1);
+        x = qf_import_binary(qf_pt2_target(call), dtype == QF_I1 ? QF_OP_xor : QF_OP_sub, later, earlier);
+    }
+    return qf_pt2_done(call, x);
+}
 
 qf_pt2_outcome qf_pt2_map_flip(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");

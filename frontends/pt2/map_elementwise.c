@@ -13,7 +13,7 @@ static uint32_t category(qf_dtype dtype) { /* 0 none, 1 bool, 2 integer, 3 float
     return dtype == QF_I1 ? 1 : qf_dtype_is_float(dtype) ? 3 : 2;
 }
 
-static qf_dtype wider(qf_dtype a, qf_dtype b) {
+qf_dtype qf_pt2_wider(qf_dtype a, qf_dtype b) {
     if (a == QF_DTYPE_NONE || a == b) return b;
     if (b == QF_DTYPE_NONE) return a;
     if (category(a) != category(b)) return category(a) > category(b) ? a : b;
@@ -89,7 +89,7 @@ static bool promote(qf_pt2_call *call, const char *a, const char *b, bool as_flo
     qf_dtype by_strength[3] = {QF_DTYPE_NONE, QF_DTYPE_NONE, QF_DTYPE_NONE};
     for (uint32_t i = 0; i < 2; i++) {
         qf_dtype *slot = &by_strength[items[i].strength];
-        *slot = wider(*slot, items[i].dtype);
+        *slot = qf_pt2_wider(*slot, items[i].dtype);
         if (*slot == QF_DTYPE_NONE) return false;
     }
     qf_dtype result = combine(combine(by_strength[2], by_strength[1]), by_strength[0]);

@@ -49,6 +49,13 @@ qf_pt2_outcome qf_pt2_map_reshape(qf_pt2_call *call) {
     return qf_pt2_done(call, qf_pt2_reshape(call, x, qf_pt2_has(call, "shape") ? "shape" : "size"));
 }
 
+qf_pt2_outcome qf_pt2_map_reshape_as(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self"), other = qf_pt2_in(call, "other");
+    if (!ranked(call, other)) return qf_pt2_decline(call, no_shape);
+    return qf_pt2_done(call, qf_import_view(qf_pt2_target(call), x, qf_value_dims(qf_pt2_graph(call), other),
+                                            qf_pt2_rank(call, other)));
+}
+
 qf_pt2_outcome qf_pt2_map_unsqueeze(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     uint32_t axis;
@@ -158,6 +165,16 @@ qf_pt2_outcome qf_pt2_map_matrix_transpose(qf_pt2_call *call) {
     uint32_t rank = qf_pt2_rank(call, x);
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
     return qf_pt2_done(call, rank < 2 ? x : qf_pt2_swap(call, x, rank - 2, rank - 1));
+}
+
+/* The axes from the last to the first. */
+qf_pt2_outcome qf_pt2_map_reverse_axes(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self");
+    int64_t order[QF_MAX_RANK];
+    uint32_t rank = qf_pt2_rank(call, x);
+    if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
+    for (uint32_t i = 0; i < rank; i++) order[i] = rank - 1 - i;
+    return qf_pt2_done(call, qf_pt2_permute(call, x, order, rank));
 }
 
 /* --- parts --- */
@@ -274,7 +291,8 @@ qf_pt2_outcome qf_pt2_map_split_sizes(qf_pt2_call *call) {
     qf_dim *sizes = QF_ARENA_NEW(&call->import->scratch, qf_dim, call->output_count + 1);
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
     if (!sizes || !axis_argument(call, "dim", 0, qf_pt2_rank(call, x), &axis)) return QF_PT2_FAILED;
-    if (!qf_pt2_dims(call, "split_sizes", sizes, call->output_count, &count))
+    const char *name = qf_pt2_has(call, "split_sizes") ? "split_sizes" : "split_size";
+    if (!qf_pt2_dims(call, name, sizes, call->output_count, &count))
         return qf_pt2_decline(call, "its sizes are not known");
     return emit_split(call, x, axis, sizes, count);
 }
@@ -330,12 +348,12 @@ qf_pt2_outcome qf_pt2_map_unbind(qf_pt2_call *call) {
 }
 
 /* --- joins; row argument 1: along a new axis --- */
+/* The element type of all parts by torch's promotion; none: one that QFuse does not have. */
 static qf_dtype widest_of(const qf_pt2_call *call, const qf_value *parts, uint32_t count) {
-    qf_dtype widest = QF_DTYPE_NONE;
-    for (uint32_t i = 0; i < count; i++) {
+    qf_dtype widest = qf_pt2_dtype_of(call, parts[0]);
+    for (uint32_t i = 1; i < count && widest != QF_DTYPE_NONE; i++) {
         qf_dtype dtype = qf_pt2_dtype_of(call, parts[i]);
-        if (widest == QF_DTYPE_NONE) widest = dtype;
-        if (dtype != widest) return QF_DTYPE_NONE;
+        widest = dtype == QF_DTYPE_NONE ? dtype : qf_pt2_wider(widest, dtype);
     }
     return widest;
 }
@@ -350,9 +368,13 @@ qf_pt2_outcome qf_pt2_map_join(qf_pt2_call *call) {
         parts[i] = tensors[i] ? qf_pt2_read(call, tensors[i]) : (qf_value){0};
         if (!ranked(call, parts[i])) return qf_pt2_decline(call, no_shape);
     }
-    if (widest_of(call, parts, count) == QF_DTYPE_NONE) return qf_pt2_decline(call, "it joins different element types");
+    qf_dtype dtype = widest_of(call, parts, count);
+    if (dtype == QF_DTYPE_NONE) return qf_pt2_decline(call, "it joins element types that QFuse does not promote");
     if (!axis_argument(call, "dim", 0, qf_pt2_rank(call, parts[0]) + fresh, &axis)) return QF_PT2_FAILED;
-    for (uint32_t i = 0; fresh && i < count; i++) parts[i] = qf_pt2_unsqueeze(call, parts[i], axis);
+    for (uint32_t i = 0; i < count; i++) {
+        parts[i] = qf_pt2_cast(call, parts[i], dtype);
+        if (fresh) parts[i] = qf_pt2_unsqueeze(call, parts[i], axis);
+    }
     return qf_pt2_done(call, qf_pt2_concat(call, parts, count, axis));
 }
 

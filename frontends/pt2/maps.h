@@ -19,6 +19,8 @@ typedef struct qf_pt2_pair {
     qf_value a, b;
     qf_dtype result; /* the dtype that the result of arithmetic has */
 } qf_pt2_pair;
+/* Of tensors of equal strength; none: no type that QFuse has. None with a type is that type. */
+qf_dtype qf_pt2_wider(qf_dtype a, qf_dtype b);
 bool qf_pt2_promote(qf_pt2_call *call, const char *a, const char *b, bool as_float, qf_pt2_pair *out);
 /* A rank-0 value of a number argument in `dtype`; symbolic where the number is. */
 qf_value qf_pt2_number_value(qf_pt2_call *call, const char *name, qf_dtype dtype);
