@@ -1,9 +1,10 @@
-/* Owns: mappings of products of FP8 matrices with scales.
+/* Owns: mappings of products of FP8 matrices with scales, and of torch's operators that quantise.
  * Does not own: quantisation by custom operators (map_custom.c).
  * Next: map_custom.c. */
 #include "frontends/pt2/maps.h"
 
-/* One number, under whatever shape, as []; per row [M, 1] and per column [1, N] as they are. 0: another shape. */
+/* One number, under whatever shape, as []; per row [M, 1], per column [1, N], from any shape of that many elements.
+ * 0: another shape. */
 static qf_value fit_scale(qf_pt2_call *call, qf_value scale, bool of_rows) {
     qf_context *context = call->import->context;
     uint32_t rank = qf_pt2_rank(call, scale);
@@ -13,8 +14,10 @@ static qf_value fit_scale(qf_pt2_call *call, qf_value scale, bool of_rows) {
     for (uint32_t i = 0; i < rank; i++) single &= qf_dim_is(context, qf_pt2_dim_of(call, scale, (int32_t)i), 1);
     if (single) return qf_import_view(qf_pt2_target(call), scale, NULL, 0);
     if (rank == 1) return qf_pt2_unsqueeze(call, scale, of_rows ? 1 : 0);
-    bool fits = rank == 2 && qf_dim_is(context, qf_pt2_dim_of(call, scale, of_rows ? 1 : 0), 1);
-    return fits ? scale : (qf_value){0};
+    if (rank != 2) return (qf_value){0};
+    bool column = qf_dim_is(context, qf_pt2_dim_of(call, scale, 1), 1);
+    if (!column && !qf_dim_is(context, qf_pt2_dim_of(call, scale, 0), 1)) return (qf_value){0};
+    return column == of_rows ? scale : qf_pt2_swap(call, scale, 0, 1);
 }
 
 qf_value qf_pt2_scaled_matmul(qf_pt2_call *call, const qf_pt2_scaled_product *product, const char **reason) {
@@ -48,4 +51,127 @@ qf_pt2_outcome qf_pt2_map_scaled_mm(qf_pt2_call *call) {
         return qf_pt2_decline(call, "its element type is not QFuse's");
     qf_value y = qf_pt2_scaled_matmul(call, &product, &reason);
     return reason ? qf_pt2_decline(call, reason) : qf_pt2_done(call, y);
+}
+
+/* --- torch's quantising operators: elementwise chains, which the rules read as what they are --- */
+
+/* A scale, zero point or bound as f32: a number, a tensor of one, or one an index of `axis` (-1: none) beside x. 0:
+ * another shape, absent, or a failure. */
+static qf_value parameter_of(qf_pt2_call *call, const char *name, qf_value x, int64_t axis) {
+    qf_value value = qf_pt2_in(call, name);
+    uint32_t rank = qf_pt2_rank(call, x), own = qf_pt2_rank(call, value);
+    qf_dim dims[QF_MAX_RANK];
+    bool single = true;
+    if (!value.id) return qf_pt2_is_number(call, name) ? qf_pt2_number_value(call, name, QF_F32) : value;
+    if (own > QF_MAX_RANK || rank > QF_MAX_RANK) return (qf_value){0};
+    value = qf_pt2_cast(call, value, QF_F32);
+    for (uint32_t i = 0; i < own; i++)
+        single &= qf_dim_is(call->import->context, qf_pt2_dim_of(call, value, (int32_t)i), 1);
+    if (single) return qf_import_view(qf_pt2_target(call), value, NULL, 0);
+    if (own != 1 || axis < 0) return (qf_value){0};
+    for (uint32_t i = 0; i < rank; i++) dims[i] = i == axis ? qf_pt2_dim_of(call, value, 0) : qf_pt2_constant(call, 1);
+    return qf_import_view(qf_pt2_target(call), value, dims, rank);
+}
+
+/* Whether the argument is absent, or known to be zero. */
+static bool is_zero(qf_pt2_call *call, const char *name) {
+    qf_value value = qf_pt2_in(call, name);
+    const qf_dim *elements;
+    uint32_t count;
+    if (!value.id) return qf_pt2_number(call, name, 0) == 0;
+    if (!qf_symbolic_elements(call->import->symbolic, value, &elements, &count)) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (!qf_dim_is(call->import->context, elements[i], 0)) return false;
+    return true;
+}
+
+static qf_value combined(qf_pt2_call *call, qf_op op, qf_value a, qf_value b) {
+    return qf_import_op(qf_pt2_target(call), op, (qf_value[]){a, b}, 2, NULL);
+}
+
+static const char no_parameters[] = "its scales are neither one number, nor one an index of its axis";
+
+/* The axis of per_channel (row argument 1), else -1. */
+static bool channel_axis(qf_pt2_call *call, qf_value x, int64_t *out) {
+    uint32_t axis;
+    *out = -1;
+    if (!call->row->argument) return true;
+    if (!qf_pt2_axis(call, qf_pt2_int(call, "axis", 0), qf_pt2_rank(call, x), &axis)) return false;
+    *out = axis;
+    return true;
+}
+
+/* clamp(round(x * (1 / scale)) + zero_point) as dtype. */
+qf_pt2_outcome qf_pt2_map_quantize_affine(qf_pt2_call *call) {
+    qf_value x = qf_pt2_cast(call, qf_pt2_in(call, "input"), QF_F32);
+    qf_dtype dtype;
+    int64_t axis;
+    if (qf_pt2_rank(call, x) > QF_MAX_RANK || !qf_pt2_dtype_argument(call, "dtype", QF_DTYPE_NONE, &dtype))
+        return qf_pt2_decline(call, "its shape or element type is unknown");
+    if (!channel_axis(call, x, &axis)) return QF_PT2_FAILED;
+    const char *zero_name = call->row->argument ? "zero_points" : "zero_point";
+    qf_value scale = parameter_of(call, call->row->argument ? "scales" : "scale", x, axis);
+    qf_value low = parameter_of(call, "quant_min", x, -1), high = parameter_of(call, "quant_max", x, -1);
+    qf_value zero = is_zero(call, zero_name) ? (qf_value){0} : parameter_of(call, zero_name, x, axis);
+    if (!scale.id || !low.id || !high.id || (!zero.id && !is_zero(call, zero_name)))
+        return qf_pt2_decline(call, no_parameters);
+    qf_value y = combined(call, QF_OP_mul, x, qf_import_unary(qf_pt2_target(call), QF_OP_reciprocal, scale));
+    y = qf_import_unary(qf_pt2_target(call), QF_OP_round, y);
+    if (zero.id) y = combined(call, QF_OP_add, y, zero);
+    return qf_pt2_done(call, qf_pt2_cast(call, qf_import_clamp(qf_pt2_target(call), y, low, high), dtype));
+}
+
+/* (x - zero_point) * scale as out_dtype. */
+qf_pt2_outcome qf_pt2_map_dequantize_affine(qf_pt2_call *call) {
+    qf_value x = qf_pt2_cast(call, qf_pt2_in(call, "input"), QF_F32);
+    qf_dtype dtype;
+    int64_t axis;
+    if (qf_pt2_rank(call, x) > QF_MAX_RANK || !qf_pt2_dtype_argument(call, "out_dtype", QF_F32, &dtype))
+        return qf_pt2_decline(call, "its shape or element type is unknown");
+    if (!channel_axis(call, x, &axis)) return QF_PT2_FAILED;
+    const char *zero_name = call->row->argument ? "zero_points" : "zero_point";
+    qf_value scale = parameter_of(call, call->row->argument ? "scales" : "scale", x, axis);
+    qf_value zero = is_zero(call, zero_name) ? (qf_value){0} : parameter_of(call, zero_name, x, axis);
+    if (!scale.id || (!zero.id && !is_zero(call, zero_name))) return qf_pt2_decline(call, no_parameters);
+    if (zero.id) x = combined(call, QF_OP_sub, x, zero);
+    return qf_pt2_done(call, qf_pt2_cast(call, combined(call, QF_OP_mul, x, scale), dtype));
+}
+
+/* A scale of torchao beside x: one number, or one that broadcasts. 0: of blocks, or unknown. */
+static qf_value block_scale(qf_pt2_call *call, qf_value x) {
+    qf_value scale = parameter_of(call, "scale", x, -1);
+    uint32_t rank = qf_pt2_rank(call, x);
+    if (scale.id) return scale;
+    scale = qf_pt2_cast(call, qf_pt2_in(call, "scale"), QF_F32);
+    if (rank > QF_MAX_RANK || qf_pt2_rank(call, scale) != rank) return (qf_value){0};
+    for (uint32_t i = 0; i < rank; i++) {
+        qf_dim dim = qf_pt2_dim_of(call, scale, (int32_t)i);
+        if (!qf_dim_is(call->import->context, dim, 1) && !qf_dim_equal(dim, qf_pt2_dim_of(call, x, (int32_t)i)))
+            return (qf_value){0};
+    }
+    return scale;
+}
+
+static const char of_blocks[] = "its scale is of blocks, or of an unknown shape";
+
+/* x / scale, clamped to the format's bounds, as FP8. */
+qf_pt2_outcome qf_pt2_map_quantize_float8(qf_pt2_call *call) {
+    qf_value x = qf_pt2_cast(call, qf_pt2_in(call, "tensor"), QF_F32), scale = block_scale(call, x);
+    qf_dtype dtype;
+    if (!qf_pt2_dtype_argument(call, "float8_dtype", QF_F8E4M3FN, &dtype) || !qf_dtype_is_float8(dtype))
+        return qf_pt2_decline(call, "it does not give FP8");
+    if (!scale.id) return qf_pt2_decline(call, of_blocks);
+    double largest = qf_dtype_largest(dtype);
+    qf_value y = qf_import_clamp(qf_pt2_target(call), combined(call, QF_OP_div, x, scale),
+                                 qf_pt2_scalar(call, QF_F32, -largest), qf_pt2_scalar(call, QF_F32, largest));
+    return qf_pt2_done(call, qf_pt2_cast(call, y, dtype));
+}
+
+qf_pt2_outcome qf_pt2_map_dequantize_float8(qf_pt2_call *call) {
+    qf_value x = qf_pt2_cast(call, qf_pt2_in(call, "tensor"), QF_F32), scale = block_scale(call, x);
+    qf_dtype dtype;
+    if (!qf_pt2_dtype_argument(call, "output_dtype", QF_F32, &dtype))
+        return qf_pt2_decline(call, "its element type is not QFuse's");
+    if (!scale.id) return qf_pt2_decline(call, of_blocks);
+    return qf_pt2_done(call, qf_pt2_cast(call, combined(call, QF_OP_mul, x, scale), dtype));
 }
