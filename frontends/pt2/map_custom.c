@@ -127,6 +127,12 @@ bool qf_pt2_role_quantised(qf_pt2_call *call, qf_value *out_scale, qf_attribute 
     return out_scale->id && qf_dtype_is_float8((qf_dtype)out[0].integer);
 }
 
+/* The kernels of norms and activations round to the operand's 16-bit type before they quantise. */
+static qf_dtype rounded_before(qf_pt2_call *call, qf_value out_scale) {
+    qf_dtype dtype = qf_pt2_dtype_of(call, qf_pt2_role_value(call, "x"));
+    return out_scale.id && qf_dtype_bits(dtype) == 16 ? dtype : QF_DTYPE_NONE;
+}
+
 static qf_pt2_outcome map_norm(qf_pt2_call *call) {
     qf_value x = qf_pt2_role_value(call, "x"), operands[3] = {x, qf_pt2_role_value(call, "weight")};
     uint32_t rank = qf_pt2_rank(call, x);
@@ -137,6 +143,7 @@ static qf_pt2_outcome map_norm(qf_pt2_call *call) {
     attributes[QF_ATTR(rms_norm, epsilon)].number = qf_pt2_number(call, qf_pt2_role(call, "epsilon"), 1e-6);
     if (!qf_pt2_role_quantised(call, &operands[2], &attributes[QF_ATTR(rms_norm, out)]))
         return qf_pt2_decline(call, qf_pt2_scale_shape);
+    attributes[QF_ATTR(rms_norm, via)].integer = rounded_before(call, operands[2]);
     return qf_pt2_mapped_if(
         call,
         qf_pt2_role_give(call, "out", 0, qf_import_op(qf_pt2_target(call), QF_OP_rms_norm, operands, 3, attributes)));
@@ -153,6 +160,7 @@ static qf_pt2_outcome map_add_norm(qf_pt2_call *call) {
     attributes[QF_ATTR(add_rms_norm, epsilon)].number = qf_pt2_number(call, qf_pt2_role(call, "epsilon"), 1e-6);
     if (!qf_pt2_role_quantised(call, &operands[3], &attributes[QF_ATTR(add_rms_norm, out)]))
         return qf_pt2_decline(call, qf_pt2_scale_shape);
+    attributes[QF_ATTR(add_rms_norm, via)].integer = rounded_before(call, operands[3]);
     if (!operands[1].id) return qf_pt2_decline(call, "it has no residual");
     qf_node node = qf_import_node(qf_pt2_target(call), QF_OP_add_rms_norm, operands, 4, attributes, 2);
     if (!node.id) return QF_PT2_FAILED;
@@ -216,20 +224,28 @@ static qf_pt2_outcome map_silu(qf_pt2_call *call) {
     qf_pt2_defaults(call, QF_OP_silu_mul, attributes);
     if (!qf_pt2_role_quantised(call, &operands[1], &attributes[QF_ATTR(silu_mul, out)]))
         return qf_pt2_decline(call, qf_pt2_scale_shape);
+    attributes[QF_ATTR(silu_mul, via)].integer = rounded_before(call, operands[1]);
     return qf_pt2_mapped_if(
         call,
         qf_pt2_role_give(call, "out", 0, qf_import_op(qf_pt2_target(call), QF_OP_silu_mul, operands, 2, attributes)));
 }
 
 /* --- rotation: query and key [tokens, heads * head size] or [tokens, heads, head size] --- */
+/* The tokens are x's own where the positions count them by another symbol: that both are equal is then assumed. */
 static qf_value rotate(qf_pt2_call *call, qf_value x, qf_value table, qf_value positions, qf_dim head_dim,
                        int64_t rotary) {
     uint32_t rank = qf_pt2_rank(call, x);
-    qf_dim tokens = qf_pt2_dim_of(call, positions, 0);
-    qf_dim count = qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x), rank);
-    qf_dim heads =
-        qf_dim_divide_exactly(call->import->context, count, qf_dim_multiply(call->import->context, tokens, head_dim));
-    if (!heads.id) return (qf_value){0};
+    qf_context *context = call->import->context;
+    qf_dim count = qf_dim_product(context, qf_value_dims(qf_pt2_graph(call), x), rank), heads = {0};
+    qf_dim candidates[] = {qf_pt2_dim_of(call, positions, 0), qf_pt2_dim_of(call, x, 0)}, tokens = {0};
+    for (uint32_t i = 0; i < QF_COUNT_OF(candidates) && !heads.id; i++) {
+        tokens = candidates[i];
+        heads = qf_dim_divide_exactly(context, count, qf_dim_multiply(context, tokens, head_dim));
+    }
+    if (!heads.id) {
+        call->reason = "its query or key is not whole heads for each position";
+        return (qf_value){0};
+    }
     qf_value rows = qf_import_view(qf_pt2_target(call), x, (qf_dim[]){tokens, heads, head_dim}, 3);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_rope, attributes);
@@ -253,8 +269,9 @@ static qf_pt2_outcome map_rope(qf_pt2_call *call) {
         qf_value x = qf_pt2_role_value(call, roles[i]);
         if (!x.id) continue;
         if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
-        if (!qf_pt2_role_give(call, roles[i], i, rotate(call, x, table, positions, head_dim, rotary)))
-            return qf_pt2_mapped_if(call, false);
+        qf_value turned = rotate(call, x, table, positions, head_dim, rotary);
+        if (call->reason) return qf_pt2_decline(call, call->reason);
+        if (!qf_pt2_role_give(call, roles[i], i, turned)) return qf_pt2_mapped_if(call, false);
     }
     return QF_PT2_MAPPED;
 }
