@@ -252,7 +252,8 @@ static bool read_sink(qf_candidate *c) {
 /* --- the scores --- */
 
 typedef struct first_contraction {
-    uint32_t entry, count; /* count of contractions that qualify */
+    uint32_t entry, count; /* count of contractions that are as much like q k^T as this one */
+    uint32_t likeness;
     qf_traced q, k;
     qf_value k_operand;
     qf_axes k_axes;
@@ -278,8 +279,24 @@ static qf_axis find_row_axis(const qf_contraction *contraction, const qf_letter_
     return (qf_axis){0};
 }
 
+/* How much the contraction is like q k^T and not like the product of q with a table of positions, which is an addend of
+ * the scores: such a table is a constant, or has the rows as labels, or lacks batch and heads, which V has. */
+static bool judge_likeness(qf_candidate *c, const qf_axes *v_axes, first_contraction *first) {
+    qf_labelling *labels = &c->labels;
+    qf_axis q, k, v, depth, rows, shared;
+    if (!qf_labelling_flatten(labels, &first->q.axes, &q) || !qf_labelling_flatten(labels, &first->k.axes, &k) ||
+        !qf_labelling_flatten(labels, v_axes, &v) || !qf_labelling_resolve(labels, first->depth, &depth) ||
+        !qf_labelling_filter(labels, k, v, true, &shared) || !qf_labelling_filter(labels, k, v, false, &rows) ||
+        !qf_labelling_filter(labels, rows, depth, false, &rows) || !qf_labelling_filter(labels, rows, q, true, &rows))
+        return false;
+    bool constant = qf_is_constant_tree(labels->graph, first->k.packed.id ? first->k.packed : first->k.value);
+    first->likeness = constant ? 0 : rows.count ? 1 : 2 + shared.count;
+    return true;
+}
+
 /* The contraction qualifies where exactly one operand holds the keys. */
-static bool try_first(qf_candidate *c, const qf_scores *scores, uint32_t entry, first_contraction *out) {
+static bool try_first(qf_candidate *c, const qf_scores *scores, uint32_t entry, const qf_axes *v_axes,
+                      first_contraction *out) {
     qf_labelling *labels = &c->labels;
     qf_contraction contraction;
     qf_axes operands[2];
@@ -298,14 +315,19 @@ static bool try_first(qf_candidate *c, const qf_scores *scores, uint32_t entry, 
         if (!holds(labels, &traced[i], keys, &count[i])) return false;
     uint32_t k_side = count[0] ? 0 : 1;
     if (count[k_side] != keys.count || count[1 - k_side] != 0 || !keys.count) return false;
-    if (out->count++) return true;
-    out->entry = entry;
-    out->q = traced[1 - k_side];
-    out->k = traced[k_side];
-    out->k_operand = contraction.operand[k_side];
-    out->k_axes = operands[k_side];
-    out->depth = depth;
-    out->row_axis = find_row_axis(&contraction, &letters, 1 - k_side);
+    first_contraction found = {.entry = entry,
+                               .count = 1,
+                               .q = traced[1 - k_side],
+                               .k = traced[k_side],
+                               .k_operand = contraction.operand[k_side],
+                               .k_axes = operands[k_side],
+                               .depth = depth,
+                               .row_axis = find_row_axis(&contraction, &letters, 1 - k_side)};
+    if (!judge_likeness(c, v_axes, &found)) return false;
+    if (!out->count || found.likeness > out->likeness)
+        *out = found;
+    else if (found.likeness == out->likeness)
+        out->count++;
     return true;
 }
 
@@ -342,13 +364,13 @@ static bool erase_masked(qf_candidate *c, qf_score_form *form) {
     return true;
 }
 
-static bool read_scores(qf_candidate *c) {
+static bool read_scores(qf_candidate *c, const qf_axes *v_axes) {
     qf_labelling *labels = &c->labels;
     qf_scores scores;
     first_contraction first = {.count = 0};
     if (!qf_scores_search(labels, c->probabilities.logits, &c->probabilities.axes, &scores)) return false;
     for (uint32_t i = 0; i < scores.count; i++)
-        if (scores.entries[i].contraction) (void)try_first(c, &scores, i, &first);
+        if (scores.entries[i].contraction) (void)try_first(c, &scores, i, v_axes, &first);
     if (!first.count) return miss_without_contraction(c, &scores);
     qf_node product = qf_value_producer(labels->graph, scores.entries[first.entry].value);
     if (first.count > 1) return qf_candidate_miss(c, QF_REASON_second_contraction, product, NULL);
@@ -456,8 +478,8 @@ static bool read_operands(qf_candidate *c, const qf_second_contraction *second) 
 
 bool qf_candidate_analyse(qf_candidate *c, qf_second_contraction *second, qf_numerics numerics) {
     if (!read_probabilities(c, second)) return false;
-    if (!check_probability_pair(c) || !check_normalised(c) || !read_sink(c) || !read_scores(c) ||
-        !read_operands(c, second))
+    if (!check_probability_pair(c) || !check_normalised(c) || !read_sink(c) ||
+        !read_scores(c, &second->operands[1 - second->side]) || !read_operands(c, second))
         return false;
     qf_reason reason = qf_masks_classify(&c->labels, &c->roles, true, &c->masks);
     if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, c->probabilities.softmax, NULL);

@@ -142,6 +142,13 @@ static const spelling spellings[] = {
      "  %s = contract %q3, %k3 {equation=\"ntd,nsd->nts\"}\n  %s1 = add %w, %s\n  %s2 = view %s1 {shape=[B, 4, T, "
      "S]}\n" NUMBER("f", "-3.4028235e38") "  %l = where %m, %s2, %f\n" SOFTMAX VALUES,
      1e-6},
+    /* Products of q with positions are addends: a table of them has rows, or neither batch nor heads. */
+    {"relative_rows", QKV ", %r: f32[T, S, 8]",
+     SCORES "  %u = contract %q, %r {equation=\"bhtd,tsd->bhts\"}\n" NUMBER(
+         "c", "0.5") "  %w = mul %u, %c\n  %l = add %s, %w\n" SOFTMAX VALUES,
+     1e-6},
+    {"shared_positions", QKV ", %e: f32[B, 4, T, 5], %r: f32[B, S, 5]",
+     SCORES "  %w = contract %e, %r {equation=\"bhtr,bsr->bhts\"}\n  %l = add %w, %s\n" SOFTMAX VALUES, 1e-6},
     {"boolean_mask", QKV ", %m: i1[B, 1, T, S]", SCORES NUMBER("f", "-inf") "  %l = where %m, %s, %f\n" SOFTMAX VALUES,
      1e-6},
     {"inverted_mask", QKV ", %m: i1[B, 1, 1, S]",
