@@ -1,6 +1,8 @@
 /* Owns: arithmetic, comparisons and choices over symbolic elements.
  * Does not own: layout (symbolic_layout.c).
  * Next: symbolic_ops.h. */
+#include <math.h>
+
 #include "ir/symbolic_ops.h"
 
 static const symbolic_element unknown = {{0}, 1};
@@ -121,8 +123,18 @@ static symbolic_element remainder_of(const symbolic_step *step, symbolic_element
     return symbolic_integer(rest);
 }
 
+/* Of constants whose root is exact. */
+static symbolic_element root_of(const symbolic_step *step, symbolic_element a) {
+    int64_t value;
+    if (!qf_dim_is_constant(step->context, a.numerator, &value) || value < 0) return unknown;
+    int64_t top = (int64_t)sqrt((double)value), bottom = (int64_t)sqrt((double)a.denominator);
+    if (top > 1 << 30 || bottom > 1 << 30 || top * top != value || bottom * bottom != a.denominator) return unknown;
+    return symbolic_fraction(step->context, qf_dim_constant(step->context, top), bottom);
+}
+
 static symbolic_element power(const symbolic_step *step, symbolic_element a, symbolic_element b) {
     int64_t exponent;
+    if (b.denominator == 2 && qf_dim_is(step->context, b.numerator, 1)) return root_of(step, a);
     symbolic_element result = symbolic_integer(qf_dim_constant(step->context, 1));
     if (b.denominator != 1 || !qf_dim_is_constant(step->context, b.numerator, &exponent) || exponent < 0 ||
         exponent > 62)
@@ -269,6 +281,7 @@ static symbolic_element unary(const symbolic_step *step, symbolic_element a) {
     case QF_OP_floor: return floor_of(step, a);
     case QF_OP_ceil: return ceiling_of(step, a);
     case QF_OP_round: return round_of(step, a);
+    case QF_OP_sqrt: return root_of(step, a);
     case QF_OP_reciprocal: return divide_floats(step, symbolic_integer(qf_dim_constant(step->context, 1)), a);
     case QF_OP_not: return truth(step, opposite(truth_of(step, a)));
     default: return unknown;

@@ -88,6 +88,11 @@ static void integer_arithmetic(void **state) {
         {SHAPE CONSTANT("c", "i64[] 8") "  %r = mod %s, %c", "[mod(B, 8), mod(T, 8), 0]"},
         {CONSTANT("a", "i64[] -7") CONSTANT("c", "i64[] 4") "  %r = mod %a, %c", "[1]"},
         {SHAPE CONSTANT("c", "i64[] 2") "  %r = pow %s, %c", "[B*B, T*T, 4096]"},
+        {CONSTANT("a", "f32[2] [16.0, 2.25]")
+             CONSTANT("c", "f32[] 0.5") "  %p = pow %a, %c\n  %r = cast %p {dtype=i64}",
+         "[4, 1]"},
+        {CONSTANT("a", "f32[] 2.0") "  %p = sqrt %a\n  %r = cast %p {dtype=i64}", "unknown"},
+        {CONSTANT("a", "f32[] 144.0") "  %p = sqrt %a\n  %r = cast %p {dtype=i64}", "[12]"},
         {SHAPE "  %n = neg %s\n  %r = abs %n", "[B, T, 64]"}, {SHAPE "  %r = sub %s, %s", "[0, 0, 0]"},
         {SHAPE CONSTANT("c", "i64[] 1") "  %m = add %s, %c\n  %r = sign %m", "[1, 1, 1]"},
         {SHAPE CONSTANT("l", "i64[] 1") CONSTANT("h", "i64[] 8") "  %r = clamp %s, low=%l, high=%h",
