@@ -44,10 +44,11 @@ typedef struct qf_onnx_row {
     uint32_t argument; /* of the mapping: mostly a qf_op */
 } qf_onnx_row;
 
-/* A list of nodes being imported: the main graph, or one call of a function. */
+/* A list of nodes being imported: the main graph, one call of a function, or a branch. */
 typedef struct qf_onnx_scope {
     const struct qf_onnx_scope *parent;
     uint32_t id, depth;
+    bool sees_parent; /* a branch: names that it does not define are its parent's */
     const char *path; /* begins the location of its nodes */
     Onnx__OperatorSetIdProto **opsets;
     size_t opset_count;

@@ -1,6 +1,7 @@
 /* Owns: mappings of constants and of ops that make or change shapes.
  * Does not own: moving elements (map_layout.c).
  * Next: map_layout.c. */
+#include <math.h>
 #include <string.h>
 
 #include "base/convert.h"
@@ -143,6 +144,28 @@ static qf_dim range_length(qf_onnx_call *call, qf_dim start, qf_dim limit, int64
     return qf_dim_maximum(context, span, qf_dim_constant(context, 0));
 }
 
+/* start + i * step in floats of which one or both are no whole numbers. */
+static qf_onnx_outcome float_range(qf_onnx_call *call, qf_dtype dtype) {
+    qf_dim limit, length;
+    double start, step, end;
+    if (!qf_dtype_is_float(dtype) || !qf_onnx_number_of(call, qf_onnx_in(call, 0), &start) ||
+        !qf_onnx_number_of(call, qf_onnx_in(call, 2), &step) || !(fabs(start) < 0x1p31) || !(fabs(step) > 0x1p-31))
+        return qf_onnx_decline(call, "its bounds are computed at run time");
+    if (qf_onnx_number_of(call, qf_onnx_in(call, 1), &end)) {
+        double count = ceil((end - start) / step);
+        if (!(count < 0x1p31)) return qf_onnx_decline(call, "it has too many elements");
+        length = qf_onnx_constant(call, count > 0 ? (int64_t)count : 0);
+    } else {
+        if (step != 1 || !one_element(call, qf_onnx_in(call, 1), &limit))
+            return qf_onnx_decline(call, "its bounds are computed at run time");
+        length = range_length(call, qf_onnx_constant(call, (int64_t)floor(start)), limit, 1);
+    }
+    qf_value x =
+        qf_import_iota(qf_onnx_target(call), QF_I64, length, qf_onnx_constant(call, 0), qf_onnx_constant(call, 1));
+    x = qf_onnx_scale(call, qf_onnx_cast(call, x, dtype, true), step);
+    return qf_onnx_done(call, qf_import_binary(qf_onnx_target(call), QF_OP_add, x, qf_onnx_number(call, dtype, start)));
+}
+
 qf_onnx_outcome qf_onnx_map_range(qf_onnx_call *call) {
     qf_dim start, limit, step;
     int64_t stride;
@@ -150,7 +173,7 @@ qf_onnx_outcome qf_onnx_map_range(qf_onnx_call *call) {
     if (!one_element(call, qf_onnx_in(call, 0), &start) || !one_element(call, qf_onnx_in(call, 1), &limit) ||
         !one_element(call, qf_onnx_in(call, 2), &step) || !qf_dim_is_constant(call->import->context, step, &stride) ||
         stride == 0 || stride == INT64_MIN)
-        return qf_onnx_decline(call, "its bounds are computed at run time or are no whole numbers");
+        return float_range(call, dtype);
     return qf_onnx_done(
         call, qf_import_iota(qf_onnx_target(call), dtype, range_length(call, start, limit, stride), start, step));
 }

@@ -23,8 +23,13 @@ static uint64_t binding_hash(const binding_key *key) {
 
 qf_value qf_onnx_lookup(qf_onnx_import *import, const qf_onnx_scope *scope, const char *name, bool *out_known) {
     binding_key key = {scope->id, qf_intern_c(import->context, name)};
-    uint32_t id =
-        key.name.id ? qf_index_find(&import->binding_index, binding_hash(&key), binding_equal, import, &key) : 0;
+    uint32_t id = 0;
+    while (key.name.id) {
+        key.scope = scope->id;
+        id = qf_index_find(&import->binding_index, binding_hash(&key), binding_equal, import, &key);
+        if (id || !scope->sees_parent) break;
+        scope = scope->parent;
+    }
     *out_known = id != 0;
     return id ? import->bindings[id].value : (qf_value){0};
 }

@@ -311,6 +311,66 @@ static void a_qgemm_is_a_product_between_pairs(void **unused) {
     }
 }
 
+/* A branch of "If": one node over names from outside. */
+static void add_branch(builder *b, Onnx__NodeProto *node, const char *name, const char *op, const char *inputs) {
+    Onnx__GraphProto *branch = b_new(b, sizeof *branch);
+    onnx__graph_proto__init(branch);
+    branch->node = b_new(b, sizeof *branch->node);
+    branch->node[branch->n_node++] = b_make(b, "", op, inputs, "inner");
+    branch->output = b_new(b, sizeof *branch->output);
+    branch->output[branch->n_output++] = b_info(b, "inner", FLOAT, NULL);
+    b_attribute(b, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH)->g = branch;
+}
+
+static void a_branch_that_is_known_to_be_taken_stands_there(void **unused) {
+    (void)unused;
+    for (int64_t axis = 0; axis < 2; axis++) { /* 0: a symbol, which may be 1; 1: 4, which is not */
+        qf_context *context = check_context(&state);
+        builder *b = b_begin(20);
+        b_input(b, "x", FLOAT, "B,4");
+        b_vector(b, "one", (int64_t[]){1}, 1);
+        Onnx__NodeProto *shape = b_node(b, "", "Shape", "x", "size");
+        b_int(b, shape, "start", axis);
+        b_int(b, shape, "end", axis + 1);
+        (void)b_node(b, "", "Equal", "size one", "single");
+        (void)b_node(b, "", "Neg", "x", "outer");
+        Onnx__NodeProto *node = b_node(b, "", "If", "single", "y");
+        add_branch(b, node, "then_branch", "Exp", "outer");
+        add_branch(b, node, "else_branch", "Tanh", "outer");
+        b_output(b, "y");
+        qf_graph *graph = good(b, context);
+        assert_int_equal(b_count(graph, QF_OP_opaque), axis == 0);
+        assert_int_equal(b_count(graph, QF_OP_tanh), axis == 1);
+        assert_int_equal(b_count(graph, QF_OP_exp), 0);
+        if (axis == 1) b_check_type(graph, 0, "f32[B, 4]");
+        end(b, graph, context);
+    }
+}
+
+static void ranges_of_fractions(void **unused) {
+    (void)unused;
+    qf_context *context = check_context(&state);
+    builder *b = b_begin(20);
+    b_input(b, "x", FLOAT, "T,4");
+    b_scalar(b, "half", 0.5f);
+    b_scalar(b, "one", 1);
+    b_scalar(b, "two", 2.25f);
+    Onnx__NodeProto *shape = b_node(b, "", "Shape", "x", "size");
+    b_int(b, shape, "end", 1);
+    b_int(b, b_node(b, "", "Cast", "size", "real"), "to", FLOAT);
+    b_vector(b, "axis", (int64_t[]){0}, 1);
+    (void)b_node(b, "", "Squeeze", "real axis", "limit");
+    (void)b_node(b, "", "Range", "half limit one", "centres");
+    (void)b_node(b, "", "Range", "one two half", "steps");
+    b_output(b, "centres");
+    b_output(b, "steps");
+    qf_graph *graph = good(b, context);
+    b_check_type(graph, 0, "f32[T]"); /* 0.5, 1.5, ... below T */
+    b_check_type(graph, 1, "f32[3]"); /* 1, 1.5, 2 */
+    assert_int_equal(b_count(graph, QF_OP_opaque), 0);
+    end(b, graph, context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_8_reshape_targets_give_one_dim),
@@ -321,6 +381,8 @@ int main(void) {
         cmocka_unit_test(data_dependent_shapes_stay_opaque),
         cmocka_unit_test(fault_76_unknown_ops_are_said),
         cmocka_unit_test(fault_12_unknown_attributes_are_no_match),
+        cmocka_unit_test(a_branch_that_is_known_to_be_taken_stands_there),
+        cmocka_unit_test(ranges_of_fractions),
         cmocka_unit_test(functions_are_inlined_with_their_attributes),
         cmocka_unit_test(fault_70_fp8_transpose_before_its_opset),
         cmocka_unit_test(mixed_floats_widen_with_a_warning),
