@@ -302,12 +302,15 @@ static qf_value operand(builder *it, const qf_rule_node *node, uint32_t index, q
     }
 }
 
-/* Constants beside a tensor have its dtype, wherever they stand. */
+/* Constants beside a tensor have its dtype, wherever they stand; beside a condition and a tensor, the tensor's. */
 static qf_dtype operand_dtype(builder *it, const qf_rule_node *node) {
-    for (uint32_t i = 0; i < node->operand_count; i++)
-        if (node->operands[i].kind == QF_PATTERN_VALUE && named_value(it, node->operands[i].value).id)
-            return qf_value_dtype(it->graph, named_value(it, node->operands[i].value));
-    return QF_F32;
+    qf_dtype dtype = QF_DTYPE_NONE;
+    for (uint32_t i = 0; i < node->operand_count; i++) {
+        qf_value value = {0};
+        if (node->operands[i].kind == QF_PATTERN_VALUE) value = named_value(it, node->operands[i].value);
+        if (value.id && (dtype == QF_DTYPE_NONE || dtype == QF_I1)) dtype = qf_value_dtype(it->graph, value);
+    }
+    return dtype == QF_DTYPE_NONE ? QF_F32 : dtype;
 }
 
 static void build_node(builder *it, const qf_rule_node *node) {
