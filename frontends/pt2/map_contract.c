@@ -89,23 +89,43 @@ static bool each_axis(qf_pt2_call *call, const char *name, uint32_t axes, int64_
     return true;
 }
 
+/* Padding as a word: "valid", or "same", which keeps the size and pads an odd element behind. */
+static bool named_padding(qf_pt2_call *call, qf_value weight, const int64_t *dilations, uint32_t axes, int64_t *before,
+                          int64_t *after) {
+    const char *name = qf_pt2_string(call, "padding", "");
+    for (uint32_t i = 0; i < axes; i++) {
+        int64_t size, total = 0;
+        if (strcmp(name, "same") == 0) {
+            qf_dim extent = qf_pt2_dim_of(call, weight, (int32_t)i + 2);
+            if (!qf_dim_is_constant(call->import->context, extent, &size)) return false;
+            if (size < 1 || dilations[i] < 1 || size - 1 > INT32_MAX / dilations[i]) return false;
+            total = dilations[i] * (size - 1);
+        }
+        before[i] = total / 2;
+        after[i] = total - before[i];
+    }
+    return true;
+}
+
 /* conv1d, conv2d, conv3d, convolution. */
 qf_pt2_outcome qf_pt2_map_conv(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "input"), weight = qf_pt2_in(call, "weight"), bias = qf_pt2_in(call, "bias");
     uint32_t rank = qf_pt2_rank(call, x);
-    int64_t strides[QF_MAX_RANK * 2], pads[QF_MAX_RANK * 2], dilations[QF_MAX_RANK * 2];
+    int64_t strides[QF_MAX_RANK * 2], pads[QF_MAX_RANK * 2], after[QF_MAX_RANK * 2], dilations[QF_MAX_RANK * 2];
     if (rank < 3 || rank > QF_MAX_RANK || qf_pt2_rank(call, weight) != rank)
         return qf_pt2_decline(call, "it has no batch");
     if (qf_pt2_bool(call, "transposed", false)) return qf_pt2_decline(call, "it is transposed");
     uint32_t axes = rank - 2;
-    if (!each_axis(call, "stride", axes, 1, strides) || !each_axis(call, "padding", axes, 0, pads) ||
-        !each_axis(call, "dilation", axes, 1, dilations))
+    bool named = *qf_pt2_string(call, "padding", "") != '\0';
+    if (!each_axis(call, "stride", axes, 1, strides) || !each_axis(call, "dilation", axes, 1, dilations) ||
+        !(named ? named_padding(call, weight, dilations, axes, pads, after)
+                : each_axis(call, "padding", axes, 0, pads)))
         return qf_pt2_decline(call, "its strides, padding or dilation are not known");
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_conv, attributes);
     attributes[QF_ATTR(conv, strides)] = (qf_attribute){.ints = strides, .count = axes};
     attributes[QF_ATTR(conv, pads_before)] = (qf_attribute){.ints = pads, .count = axes};
-    attributes[QF_ATTR(conv, pads_after)] = (qf_attribute){.ints = pads, .count = axes};
+    attributes[QF_ATTR(conv, pads_after)] = (qf_attribute){.ints = named ? after : pads, .count = axes};
     attributes[QF_ATTR(conv, dilations)] = (qf_attribute){.ints = dilations, .count = axes};
     attributes[QF_ATTR(conv, groups)].integer = qf_pt2_int(call, "groups", 1);
     return qf_pt2_done(call,

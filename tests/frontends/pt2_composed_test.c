@@ -7,12 +7,13 @@
 
 static float x[] = {-2, -0.5F, 0, 0.25F, 1.5F, 3}, y[] = {1, -2, 0.5F, 4, -1, 2}, p[] = {0.5F, 1, 2, 3, 0.1F, 7},
              i[] = {-INFINITY, -INFINITY, -INFINITY, 1, -INFINITY, 2}, g[] = {0, 1, 4, 9, 16, 25, 36, 49},
-             w[] = {1, 2, -1, 0.5F}, v[] = {1, 4, 2, 0.5F}, k[] = {0.5F, 2, -1}, t[] = {1, -2};
+             w[] = {1, 2, -1, 0.5F}, v[] = {1, 4, 2, 0.5F}, k[] = {0.5F, 2, -1}, t[] = {1, -2},
+             h[] = {-1, 1.5F, 1.5F}, f[] = {1, -2};
 
 static const char inputs[] =
     "input x 7[6]\ninput y 7[6]\ninput p 7[6]\ninput m 7[2,3]\ninput i 7[2,3]\ninput g 7[1,4,2]\n"
-    "input w 7[4]\ninput v 7[4]\ninput k 7[3]\ninput t 7[2]\n";
-static float *const values[] = {x, y, p, x, i, g, w, v, k, t};
+    "input w 7[4]\ninput v 7[4]\ninput k 7[3]\ninput t 7[2]\ninput h 7[1,1,3]\ninput f 7[1,1,2]\n";
+static float *const values[] = {x, y, p, x, i, g, w, v, k, t, h, f};
 
 static void close_to(const reading *r, const char *line, const float *wanted, uint32_t count) {
     qf_interpreter *interpreter = qf_interpreter_create(r->graph, 1);
@@ -131,6 +132,8 @@ static void numbers_are_those_of_torch(void **unused) {
         {"aten.diff.default self=%k dim=0 prepend=%t append=%t", "7[6]", 6, {-3.0F, 2.5F, 1.5F, -3.0F, 2.0F, -3.0F}},
         {"aten.numpy_T.default self=%m", "7[3,2]", 6, {-2.0F, 0.25F, -0.5F, 1.5F, 0.0F, 3.0F}},
         {"aten.prod.default self=%t", "7[]", 1, {-2.0F}},
+        {"aten.conv1d.padding input=%h weight=%f padding='same dilation=[1]", "7[1,1,3]", 3, {-4.0F, -1.5F, 1.5F}},
+        {"aten.conv1d.padding input=%h weight=%f padding='valid", "7[1,1,2]", 2, {-4.0F, -1.5F}},
         {"aten.view_as.default self=%x other=%m", "7[2,3]", 6, {-2.0F, -0.5F, 0.0F, 0.25F, 1.5F, 3.0F}},
         {"aten.broadcast_to.default self=%t size=[2,2]", "7[2,2]", 4, {1.0F, -2.0F, 1.0F, -2.0F}},
         {"aten.movedim.int self=%m source=0 destination=-1", "7[3,2]", 6, {-2.0F, 0.25F, -0.5F, 1.5F, 0.0F, 3.0F}},
