@@ -12,8 +12,10 @@
 
 /* What was passed on the way from the attention. */
 typedef struct path {
-    bool scaled, scaled_by_vector, clamped, wrong_bounds, cast, unreplayable;
+    bool scaled_by_vector, clamped, wrong_bounds, unreplayable;
     double low, high;
+    qf_node scaling, cast; /* the first multiplication or division; the last conversion between floats */
+    qf_node between;       /* the first op that is no part of any quantisation */
 } path;
 
 typedef struct walk {
@@ -58,6 +60,8 @@ static bool at_quantize(walk *w, qf_node node, path way) {
     qf_value scale = qf_node_operand(graph, node, QF_IN(quantize, scale));
     if (!qf_dtype_is_float8(dtype)) return false;
     if (is_computed_from_output(w, scale)) return found(w, QF_REASON_dynamic_scale, node);
+    if (way.between.id) return found(w, QF_REASON_op_between, way.between);
+    if (way.scaling.id) return found(w, QF_REASON_op_between, way.scaling); /* the quantise scales by itself */
     if (dtype != QF_F8E4M3FN && dtype != QF_F8E5M2) return found(w, QF_REASON_dtype, node);
     if (qf_node_attribute(graph, node, QF_ATTR(quantize, axis))->integer != -1 || !qf_value_is_scalar(graph, scale))
         return found(w, QF_REASON_scale_granularity, node);
@@ -67,18 +71,20 @@ static bool at_quantize(walk *w, qf_node node, path way) {
         return found(w, QF_REASON_unsaturated, node);
     if (way.unreplayable) return found(w, QF_REASON_layout_between, node);
     w->fusible = true;
-    return found(w, way.cast ? QF_REASON_numerics_class : QF_REASON_target, node);
+    return found(w, way.cast.id ? QF_REASON_numerics_class : QF_REASON_target, node);
 }
 
 static bool at_cast(walk *w, qf_node node, path way) {
     const qf_graph *graph = w->graph;
     qf_dtype dtype = (qf_dtype)qf_node_attribute(graph, node, QF_ATTR(cast, dtype))->integer;
     if (!qf_dtype_is_float8(dtype)) {
-        way.cast = true;
+        way.cast = node;
+        if (qf_dtype_bits(dtype) > 32 && !way.between.id) way.between = node;
         return qf_dtype_is_float(dtype) && follow(w, qf_node_result(graph, node, 0), way);
     }
+    if (!way.scaling.id) return found(w, QF_REASON_no_scale, node);
+    if (way.between.id) return found(w, QF_REASON_op_between, way.between);
     if (way.scaled_by_vector) return found(w, QF_REASON_scale_granularity, node);
-    if (!way.scaled) return found(w, QF_REASON_no_scale, node);
     double largest = qf_dtype_largest(dtype);
     if (way.clamped && (way.wrong_bounds || way.low != -largest || way.high != largest)) {
         qf_buffer text = {.context = graph->context};
@@ -92,7 +98,8 @@ static bool at_cast(walk *w, qf_node node, path way) {
         return found(w, QF_REASON_clamp_bounds, node);
     }
     bool saturates = way.clamped || qf_node_attribute(graph, node, QF_ATTR(cast, saturate))->integer;
-    return found(w, saturates ? QF_REASON_layout_between : QF_REASON_unsaturated, node);
+    if (!saturates) return found(w, QF_REASON_unsaturated, node);
+    return way.cast.id ? found(w, QF_REASON_numerics_class, way.cast) : found(w, QF_REASON_layout_between, node);
 }
 
 static bool bound_of(const qf_graph *graph, qf_node node, uint32_t operand, double *out) {
@@ -128,16 +135,25 @@ static path clamp_path(const qf_graph *graph, qf_node node, path way) {
     }
 }
 
+/* An op that no quantisation has: it is the reason where a quantisation stands behind it. */
+static bool at_elementwise(walk *w, qf_node node, path way) {
+    qf_value result = qf_node_result(w->graph, node, 0);
+    if (!qf_dtype_is_float(qf_value_dtype(w->graph, result))) return false;
+    if (!way.between.id) way.between = node;
+    return follow(w, result, way);
+}
+
 static bool at_scaling(walk *w, qf_node node, qf_value from, path way) {
     const qf_graph *graph = w->graph;
     qf_value a = qf_node_operand(graph, node, 0), b = qf_node_operand(graph, node, 1);
     qf_value scale = a.id == from.id ? b : a;
-    if (way.scaled || (qf_node_op(graph, node) == QF_OP_div && a.id != from.id)) return false;
-    way.scaled = true;
+    bool divides_by = qf_node_op(graph, node) == QF_OP_div && a.id != from.id;
+    bool gate = qf_value_type(graph, scale).id == qf_value_type(graph, from).id && !qf_value_is_scalar(graph, scale);
+    if (way.scaling.id || divides_by || gate) return at_elementwise(w, node, way);
+    way.scaling = node;
     way.scaled_by_vector = !qf_value_is_scalar(graph, scale);
     if (!follow(w, qf_node_result(graph, node, 0), way)) return false;
-    if (is_computed_from_output(w, scale)) return found(w, QF_REASON_dynamic_scale, node);
-    return true;
+    return !is_computed_from_output(w, scale) || found(w, QF_REASON_dynamic_scale, node);
 }
 
 static bool at_user(walk *w, qf_node node, qf_value from, path way) {
@@ -174,7 +190,7 @@ static bool at_user(walk *w, qf_node node, qf_value from, path way) {
                 return found(w, pure ? QF_REASON_unknown_op : QF_REASON_effect_between, node);
         return false;
     }
-    default: return false;
+    default: return qf_op_has_trait(op, QF_TRAIT_ELEMENTWISE) && at_elementwise(w, node, way);
     }
 }
 
@@ -193,9 +209,9 @@ static bool follow(walk *w, qf_value value, path way) {
             other = use->user;
     }
     if (!reached) return false;
-    bool computed = w->reason == QF_REASON_dynamic_scale;
-    if (output && !computed) return found(w, QF_REASON_graph_output, qf_value_producer(w->graph, value));
-    if (other.id && !computed) return found(w, QF_REASON_other_users, other);
+    bool told = w->reason == QF_REASON_dynamic_scale || w->reason == QF_REASON_op_between;
+    if (output && !told) return found(w, QF_REASON_graph_output, qf_value_producer(w->graph, value));
+    if (other.id && !told) return found(w, QF_REASON_other_users, other);
     return true;
 }
 
