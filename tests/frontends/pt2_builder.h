@@ -160,7 +160,8 @@ static inline void p_node(program *p, char *line) {
     char *equals = strstr(line, " = "), *rest = NULL, target[128];
     *equals = '\0';
     char *word = strtok_r(equals + 3, " ", &rest);
-    (void)snprintf(target, sizeof target, strncmp(word, "_operator", 9) == 0 ? "%s" : "torch.ops.%s", word);
+    bool of_sizes = strncmp(word, "_operator.", 10) == 0 || strncmp(word, "torch.sym_", 10) == 0;
+    (void)snprintf(target, sizeof target, of_sizes ? "%s" : "torch.ops.%s", word);
     json_t *arguments = json_array();
     while ((word = strtok_r(NULL, " ", &rest))) {
         char *value = strchr(word, '=');

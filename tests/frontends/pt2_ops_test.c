@@ -35,6 +35,24 @@ static void fault_8_targets_of_views_give_one_dim(void **unused) {
     r_end(&r);
 }
 
+/* No tensor of the program has a size below one. */
+static void the_larger_size_is_known_from_facts(void **unused) {
+    (void)unused;
+    reading r = r_text("input x 7[s0,8]\n"
+                       "n $ = aten.sym_size.int self=%x dim=0\n"
+                       "d $ = _operator.sub a=1 b=$n\n"
+                       "m $ = torch.sym_max a=$d b=0\n"
+                       "l $ = torch.sym_min a=$d b=0\n"
+                       "k $ = _operator.add a=$l b=$n\n"
+                       "y 7[s0,8] = aten.slice.Tensor self=%x dim=0 start=$m\n"
+                       "z 7[1,8] = aten.slice.Tensor self=%y dim=0 start=0 end=$k\n"
+                       "output y\noutput z\n");
+    r_has(&r, "slice %x {starts=[0, 0], ends=[1, 8], steps=[1, 1]} : f32[1, 8]");
+    r_lacks(&r, "max(");
+    r_lacks(&r, "min(");
+    r_end(&r);
+}
+
 static void fault_21_default_arguments(void **unused) {
     (void)unused;
     reading r = r_text("input q 7[1,2,3,4]\n"
@@ -275,6 +293,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_64_dtypes_by_the_export_schema),
         cmocka_unit_test(fault_8_targets_of_views_give_one_dim),
+        cmocka_unit_test(the_larger_size_is_known_from_facts),
         cmocka_unit_test(fault_21_default_arguments),
         cmocka_unit_test(unread_arguments_make_a_node_opaque),
         cmocka_unit_test(numbers_take_part_in_promotion),
