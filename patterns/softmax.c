@@ -265,6 +265,50 @@ static bool guard(qf_labelling *labels, qf_path *path, qf_value value, const qf_
     return false;
 }
 
+/* The node whose result says where x is an infinity: is_inf(x), x == inf. */
+static qf_node infinity_test(qf_labelling *labels, qf_value test, qf_value *out_x) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_value_producer(graph, test);
+    double number;
+    *out_x = qf_node_operand(graph, node, 0);
+    if (qf_node_op(graph, node) == QF_OP_is_inf) return node;
+    bool compares = qf_node_op(graph, node) == QF_OP_equal &&
+                    qf_scalar_number(labels, qf_node_operand(graph, node, 1), &number) && isinf(number);
+    return compares ? node : (qf_node){0};
+}
+
+/* where(p is an infinity [and its sign], number, p), as nan_to_num writes it: probabilities are none, so that nothing
+ * is replaced. */
+static bool infinity_guard(qf_labelling *labels, qf_path *path, qf_value value, const qf_axes *axes,
+                           qf_value *out_source, qf_axes *out) {
+    qf_graph *graph = labels->graph;
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_where);
+    qf_value condition = qf_node_operand(graph, node, QF_IN(where, condition));
+    qf_axes condition_axes;
+    if (!node.id) return false;
+    *out_source = qf_node_operand(graph, node, QF_IN(where, b));
+    if (!qf_labelling_broadcast_value(labels, *out_source, axes, out) ||
+        !qf_labelling_broadcast_value(labels, condition, axes, &condition_axes))
+        return false;
+    uint32_t mark = path->count;
+    qf_node both = qf_producer_of_op(graph, condition, QF_OP_and);
+    for (uint32_t side = 0; side < (both.id ? 2u : 1u); side++) {
+        qf_value x;
+        qf_node test = infinity_test(labels, both.id ? qf_node_operand(graph, both, side) : condition, &x);
+        if (test.id && qf_same_traced(labels, path, x, condition_axes, *out_source, *out)) {
+            qf_path_add(path, test);
+            if (both.id) { /* the sign is read inside of the attention as well */
+                qf_path_add(path, both);
+                qf_path_add(path, qf_value_producer(graph, qf_node_operand(graph, both, 1 - side)));
+            }
+            qf_path_add(path, node);
+            return true;
+        }
+        path->count = mark;
+    }
+    return false;
+}
+
 /* The one axis that the slice (or split) shortens by its last, or first, element. */
 static bool cuts_one(const qf_labelling *labels, qf_value value, qf_value source, uint32_t *out_axis, bool *out_first) {
     qf_graph *graph = labels->graph;
@@ -330,6 +374,8 @@ static bool step_down(qf_labelling *labels, qf_path *path, qf_value *value, qf_a
     if (qf_labelling_through_layout(labels, *value, axes, &source, &next) ||
         qf_is_float_cast(labels, *value, &source, &widens)) {
         qf_path_add(path, node);
+    } else if (infinity_guard(labels, path, *value, axes, &source, &next)) {
+        /* nothing is guarded */
     } else if (guard(labels, path, *value, axes, &source, &next) ||
                empty_row_guard(labels, path, *value, axes, &source, &next)) {
         out->guarded = true;

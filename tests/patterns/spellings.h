@@ -247,6 +247,13 @@ static const spelling spellings[] = {
          NUMBER("z", "0.0") "  %l = where %m, %s, %f\n  %p0 = softmax %l {axis=3}\n  %g = is_nan %p0\n"
                             "  %p = where %g, %z, %p0\n" VALUES,
      1e-6},
+    {"no_numbers_to_numbers", QKV ", %m: i1[B, 1, T, S]",
+     SCORES NUMBER("f", "-inf") NUMBER("z", "0.0") NUMBER("top", "3.4028235e38") NUMBER(
+         "bottom", "-3.4028235e38") "  %l = where %m, %s, %f\n  %p0 = softmax %l {axis=3}\n"
+                                    "  %g = is_nan %p0\n  %p1 = where %g, %z, %p0\n  %i1 = is_inf %p1\n"
+                                    "  %g1 = greater %p1, %z\n  %a1 = and %i1, %g1\n  %p2 = where %a1, %top, %p1\n"
+                                    "  %i2 = equal %p2, %f\n  %p = where %i2, %bottom, %p2\n" VALUES,
+     1e-6},
     {"sixteen_bit", "%q: f16[B, 4, T, 8], %k: f16[B, 4, S, 8], %v: f16[B, 4, S, 6]",
      SCORES "  %s1 = cast %s {dtype=f32}\n  %p0 = softmax %s1 {axis=3}\n  %p = cast %p0 {dtype=f16}\n" VALUES, 2e-3},
     {"scaled_probabilities", QKV,
