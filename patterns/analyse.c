@@ -190,10 +190,13 @@ static bool check_probability_pair(qf_candidate *c) {
     if (!qf_dtype_is_float8(pair->dtype))
         return qf_candidate_miss(c, QF_REASON_probabilities_quantised, pair->dequantize,
                                  "only FP8 probabilities can be computed inside of attention");
-    double scale;
-    bool saturates = qf_node_attribute(graph, pair->quantize, QF_ATTR(quantize, saturate))->integer != 0;
-    bool cannot_overflow =
-        qf_scalar_number(&c->labels, pair->scale, &scale) && scale * qf_dtype_largest(pair->dtype) >= 1.0;
+    double scale = c->probabilities.code_scale;
+    bool is_cast = qf_node_op(graph, pair->quantize) == QF_OP_cast;
+    bool saturates =
+        qf_node_attribute(graph, pair->quantize, is_cast ? QF_ATTR(cast, saturate) : QF_ATTR(quantize, saturate))
+            ->integer != 0;
+    bool known = !pair->scale.id || qf_scalar_number(&c->labels, pair->scale, &scale);
+    bool cannot_overflow = known && scale * qf_dtype_largest(pair->dtype) >= 1.0;
     if (!saturates && !cannot_overflow)
         return qf_candidate_miss(c, QF_REASON_unsaturated, pair->quantize, "the probabilities may overflow");
     return true;
@@ -455,11 +458,19 @@ static bool check_scales(qf_candidate *c) {
         if (keys.count)
             return qf_candidate_miss(c, QF_REASON_score_op, c->scales[i].node,
                                      "a factor of the scores depends on the key");
-        if (c->q.scale.id)
+        if (flat.count && qf_dtype_is_float8(c->q.dtype))
             return qf_candidate_miss(c, QF_REASON_score_op, c->scales[i].node,
                                      "a tensor scales the scores of an FP8 q");
     }
     return true;
+}
+
+/* What the codes of the probabilities lack, the scale of an FP8 v can give. */
+static bool check_codes(qf_candidate *c) {
+    const qf_pair *pair = &c->probabilities.pair;
+    bool fits = !c->probabilities.codes || !pair->scale.id || (qf_dtype_is_float8(c->v.dtype) && c->v.scale_axis < 0);
+    return fits || qf_candidate_miss(c, QF_REASON_probabilities_quantised, pair->quantize,
+                                     "their scale is missing in the result, and v has none to take it");
 }
 
 /* k and v with scales an index of an axis, if that axis is the KV heads; else with per-tensor scales only. */
@@ -473,7 +484,7 @@ static bool read_operands(qf_candidate *c, const qf_second_contraction *second) 
             return false;
         if (qf_candidate_scales_fit(c)) break;
     }
-    return check_operands(c) && check_sinks(c) && check_scales(c);
+    return check_operands(c) && check_sinks(c) && check_scales(c) && check_codes(c);
 }
 
 bool qf_candidate_analyse(qf_candidate *c, qf_second_contraction *second, qf_numerics numerics) {

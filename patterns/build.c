@@ -177,6 +177,35 @@ static void fill_attributes(const qf_candidate *c, qf_graph *graph, qf_dtype q, 
     }
 }
 
+/* FP8 that the graph reads as numbers has a scale of one. */
+static bool complete_scales(qf_emitter *emitter, qf_value *operands) {
+    static const uint32_t pairs[][2] = {{QF_IN(attention, q), QF_IN(attention, q_scale)},
+                                        {QF_IN(attention, k), QF_IN(attention, k_scale)},
+                                        {QF_IN(attention, v), QF_IN(attention, v_scale)}};
+    for (size_t i = 0; i < QF_COUNT_OF(pairs); i++) {
+        qf_value *scale = &operands[pairs[i][1]];
+        if (scale->id || !qf_dtype_is_float8(qf_value_dtype(emitter->graph, operands[pairs[i][0]]))) continue;
+        *scale = qf_emit_scalar(emitter, QF_F32, 1.0);
+        if (!scale->id) return false;
+    }
+    return true;
+}
+
+/* scale op factor in f32, both of one element. */
+static qf_value combine_scales(qf_emitter *emitter, qf_op op, qf_value scale, qf_value factor) {
+    scale = qf_emit_cast(emitter, qf_emit_view(emitter, scale, NULL, 0), QF_F32);
+    factor = qf_emit_cast(emitter, qf_emit_view(emitter, factor, NULL, 0), QF_F32);
+    if (!scale.id || !factor.id) return (qf_value){0};
+    return qf_emit_binary(emitter, op, scale, factor, NULL, 0);
+}
+
+/* The tensors that scale the scores of an FP8 q. */
+static qf_value scale_codes(qf_candidate *c, qf_emitter *emitter, qf_value scale) {
+    for (uint32_t i = 0; i < c->scale_count && scale.id; i++)
+        scale = combine_scales(emitter, c->scales[i].divides ? QF_OP_div : QF_OP_mul, scale, c->scales[i].value);
+    return scale;
+}
+
 /* q times the tensors that scale the scores. */
 static qf_value scale_query(qf_candidate *c, qf_emitter *emitter, qf_value q, const qf_axes *q_axes) {
     qf_graph *graph = emitter->graph;
@@ -191,18 +220,34 @@ static qf_value scale_query(qf_candidate *c, qf_emitter *emitter, qf_value q, co
     return q;
 }
 
+/* The attention multiplies by it; where the graph did not, v's scale is divided by it. */
+static bool build_probability_scale(qf_candidate *c, qf_emitter *emitter, qf_value *operands) {
+    const qf_probabilities *p = &c->probabilities;
+    qf_value *v_scale = &operands[QF_IN(attention, v_scale)];
+    if (!p->pair.dequantize.id) return true;
+    qf_value scale = p->pair.scale.id ? qf_emit_view(emitter, p->pair.scale, NULL, 0)
+                                      : qf_emit_scalar(emitter, QF_F32, p->code_scale);
+    operands[QF_IN(attention, p_scale)] = scale;
+    if (!scale.id) return false;
+    if (p->codes && p->pair.scale.id) *v_scale = combine_scales(emitter, QF_OP_div, *v_scale, scale);
+    return !p->codes || !p->pair.scale.id || v_scale->id;
+}
+
 static bool build_operands(qf_candidate *c, qf_emitter *emitter, const qf_axes *q_axes, const qf_axes *k_axes,
                            const qf_axes *v_axes, qf_value *operands) {
     qf_axes scores = {.rank = 4, .axis = {q_axes->axis[0], q_axes->axis[1], q_axes->axis[2], c->roles.keys}};
     operands[QF_IN(attention, q)] =
         qf_build_operand(emitter, &c->q, q_axes, false, &operands[QF_IN(attention, q_scale)]);
-    operands[QF_IN(attention, q)] = scale_query(c, emitter, operands[QF_IN(attention, q)], q_axes);
+    bool codes = qf_dtype_is_float8(qf_value_dtype(emitter->graph, operands[QF_IN(attention, q)]));
+    if (!codes) operands[QF_IN(attention, q)] = scale_query(c, emitter, operands[QF_IN(attention, q)], q_axes);
     operands[QF_IN(attention, k)] =
         qf_build_operand(emitter, &c->k, k_axes, false, &operands[QF_IN(attention, k_scale)]);
     operands[QF_IN(attention, v)] =
         qf_build_operand(emitter, &c->v, v_axes, true, &operands[QF_IN(attention, v_scale)]);
     for (uint32_t i = 0; i < 3; i++)
         if (!operands[i].id) return false;
+    if (!complete_scales(emitter, operands)) return false;
+    if (codes) operands[QF_IN(attention, q_scale)] = scale_codes(c, emitter, operands[QF_IN(attention, q_scale)]);
     if (!unify_dtypes(emitter, operands) || !qf_build_bias(c, emitter, &scores, &operands[QF_IN(attention, bias)]) ||
         !qf_build_mask(c, emitter, &scores, &operands[QF_IN(attention, mask)]))
         return false;
@@ -213,12 +258,7 @@ static bool build_operands(qf_candidate *c, qf_emitter *emitter, const qf_axes *
         operands[QF_IN(attention, sinks)] = qf_emit_cast(emitter, sinks, QF_F32);
         if (!operands[QF_IN(attention, sinks)].id) return false;
     }
-    if (c->probabilities.pair.dequantize.id) {
-        qf_value scale = qf_emit_view(emitter, c->probabilities.pair.scale, NULL, 0);
-        operands[QF_IN(attention, p_scale)] = scale;
-        if (!scale.id) return false;
-    }
-    return true;
+    return build_probability_scale(c, emitter, operands) && (!codes || operands[QF_IN(attention, q_scale)].id);
 }
 
 static qf_node insert_attention(qf_candidate *c, qf_emitter *emitter, const qf_value *operands,

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "patterns/denominator.h"
+#include "patterns/predicates.h"
 
 #define MAX_STEPS 48
 
@@ -354,6 +355,44 @@ static bool cut_sink(qf_labelling *labels, qf_path *path, qf_value value, const 
     return true;
 }
 
+/* FP8 codes of the value's source, one scale for all of them, read as numbers without that scale. */
+static bool read_codes(const qf_labelling *labels, qf_value value, qf_probabilities *out, qf_value *out_source) {
+    const qf_graph *graph = labels->graph;
+    qf_node node = qf_value_producer(graph, value);
+    qf_pair pair = {
+        .stored = value, .quantize = node, .dequantize = node, .scale_axis = -1, .dtype = qf_value_dtype(graph, value)};
+    double scale = 1.0;
+    if (!qf_dtype_is_float8(pair.dtype) || out->pair.dequantize.id) return false;
+    if (qf_node_op(graph, node) == QF_OP_quantize) {
+        bool multiplies = qf_node_attribute(graph, node, QF_ATTR(quantize, mode))->integer == QF_VALUE_mul;
+        qf_value given = qf_node_operand(graph, node, QF_IN(quantize, scale));
+        if (qf_node_operand(graph, node, QF_IN(quantize, zero_point)).id || !qf_value_is_scalar(graph, given))
+            return false;
+        if (!qf_scalar_number(labels, given, &scale))
+            pair.scale = given;
+        else if (multiplies)
+            scale = 1.0 / scale;
+        if (multiplies && pair.scale.id) return false;
+        if (!pair.scale.id && !(isfinite(scale) && scale > 0.0)) return false;
+    } else if (qf_node_op(graph, node) != QF_OP_cast) {
+        return false;
+    }
+    out->pair = pair;
+    out->codes = true;
+    out->code_scale = scale;
+    if (!pair.scale.id) out->multiplier /= scale;
+    *out_source = qf_node_operand(graph, node, 0);
+    return true;
+}
+
+/* Codes that the graph itself widens to numbers. */
+static bool widens_codes(const qf_graph *graph, qf_value value, qf_value *out_source) {
+    qf_node node = qf_producer_of_op(graph, value, QF_OP_cast);
+    *out_source = qf_node_operand(graph, node, 0);
+    return node.id && qf_dtype_kind_of(qf_value_dtype(graph, value)) == QF_DTYPE_KIND_FLOAT &&
+           qf_dtype_is_float8(qf_value_dtype(graph, *out_source));
+}
+
 /* One step down from the contraction towards the softmax. */
 static bool step_down(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, qf_probabilities *out,
                       bool *out_pair_twice) {
@@ -376,6 +415,8 @@ static bool step_down(qf_labelling *labels, qf_path *path, qf_value *value, qf_a
         qf_path_add(path, node);
     } else if (infinity_guard(labels, path, *value, axes, &source, &next)) {
         /* nothing is guarded */
+    } else if (widens_codes(labels->graph, *value, &source) || read_codes(labels, *value, out, &source)) {
+        qf_path_add(path, node);
     } else if (guard(labels, path, *value, axes, &source, &next) ||
                empty_row_guard(labels, path, *value, axes, &source, &next)) {
         out->guarded = true;
@@ -437,6 +478,17 @@ static bool is_exponential(const qf_graph *graph, qf_value value) {
     return false;
 }
 
+static bool is_sum(const qf_graph *graph, qf_value value) {
+    for (uint32_t step = 0; step < MAX_STEPS; step++) {
+        qf_node node = qf_value_producer(graph, value);
+        qf_op op = qf_node_op(graph, node);
+        if (op == QF_OP_reduce_sum) return true;
+        if (!node.id || (op != QF_OP_cast && !qf_op_has_trait(op, QF_TRAIT_LAYOUT))) return false;
+        value = qf_node_operand(graph, node, 0);
+    }
+    return false;
+}
+
 bool qf_reaches_softmax(const qf_labelling *labels, qf_value value, bool *out_certain, qf_node *out_blocker) {
     const qf_graph *graph = labels->graph;
     *out_certain = false;
@@ -455,6 +507,7 @@ bool qf_reaches_softmax(const qf_labelling *labels, qf_value value, bool *out_ce
             value = a;
             continue;
         case QF_OP_div:
+            *out_certain = is_exponential(graph, a) && is_sum(graph, b);
             if (is_exponential(graph, a)) return true;
             if (!qf_scalar_number(labels, b, &number)) return false;
             value = a;

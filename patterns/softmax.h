@@ -25,6 +25,10 @@ typedef struct qf_probabilities {
     qf_value exponentials; /* unnormalised only, with their labels */
     qf_axes exponential_axes;
     qf_pair pair; /* dequantize 0: the probabilities are not quantised */
+    /* The contraction reads the FP8 codes: `pair.dequantize` is their quantise, or the cast to FP8, and the result
+     * lacks its scale. That is `pair.scale`, or (0) this number. */
+    bool codes;
+    double code_scale;
     /* A sink column joins the softmax and is cut off after it. */
     bool has_sink, sink_first;
     qf_axis extended, kept; /* labels of the axis with and without the column */

@@ -177,6 +177,7 @@ bool qf_is_float_cast(const qf_labelling *labels, qf_value value, qf_value *out_
     *out_source = qf_node_operand(graph, node, 0);
     qf_dtype to = qf_value_dtype(graph, value), from = qf_value_dtype(graph, *out_source);
     if (qf_dtype_kind_of(to) != QF_DTYPE_KIND_FLOAT || qf_dtype_kind_of(from) != QF_DTYPE_KIND_FLOAT) return false;
+    if (qf_dtype_is_float8(to)) return false; /* that quantises */
     *out_widens = qf_dtype_bits(to) > qf_dtype_bits(from);
     return true;
 }

@@ -286,6 +286,26 @@ static const spelling spellings[] = {
          PAIR("v", "v1", "sv") "  %s = contract %q1, %k1 {equation=\"bhtd,bhsd->bhts\"}\n" NUMBER(
              "c", "0.5") "  %l = mul %s, %c\n" SOFTMAX "  %y = matmul %p, %v1\n",
      1e-6},
+    {"fp8_codes_scaled_later", QKV ", %sq: f32[], %sk: f32[], %sv: f32[]",
+     "  %q1 = quantize %q, %sq {dtype=f8E4M3FN}\n  %k1 = quantize %k, %sk {dtype=f8E4M3FN}\n"
+     "  %v1 = quantize %v, %sv {dtype=f8E4M3FN}\n  %vd = cast %v1 {dtype=f32}\n"
+     "  %s = contract %q1, %k1 {equation=\"bhtd,bhsd->bhts\", out=f32}\n  %qk = mul %sq, %sk\n  %l = mul %s, "
+     "%qk\n" SOFTMAX "  %y = contract %p, %vd {equation=\"bhts,bhse->bhte\"}\n",
+     1e-6},
+    {"fp8_codes_of_probabilities", QKV ", %sv: f32[], %sp: f32[]",
+     "  %v1 = quantize %v, %sv {dtype=f8E4M3FN}\n" SCORES "  %p0 = softmax %s {axis=3}\n"
+     "  %p = quantize %p0, %sp {dtype=f8E4M3FN}\n"
+     "  %y = contract %p, %v1 {equation=\"bhts,bhse->bhte\", out=f32}\n",
+     1e-6},
+    {"fp8_cast_of_probabilities", QKV,
+     SCORES "  %p0 = softmax %s {axis=3}\n  %p1 = cast %p0 {dtype=f8E4M3FN, saturate=false}\n"
+            "  %p = cast %p1 {dtype=f32}\n" VALUES,
+     1e-6},
+    {"fp8_multiplied_probabilities", QKV,
+     SCORES NUMBER("c",
+                   "448.0") "  %p0 = softmax %s {axis=3}\n"
+                            "  %p1 = quantize %p0, %c {dtype=f8E4M3FN, mode=mul}\n  %p = cast %p1 {dtype=f32}\n" VALUES,
+     1e-6},
     {"fp8_repeated_before", GROUPED ", %sk: f32[], %sv: f32[]",
      REPEAT("k", "8") REPEAT("v", "6") PAIR("k3", "k4", "sk")
          PAIR("v3", "v4", "sv") "  %s = contract %q, %k4 {equation=\"bhtd,bhsd->bhts\"}\n  %p = softmax %s {axis=3}\n  "
