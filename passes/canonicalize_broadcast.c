@@ -53,6 +53,37 @@ static qf_value broadcast_source(const qf_graph *graph, qf_value value) {
     return op == QF_OP_view && adds_leading_ones(graph, source, value) ? source : (qf_value){0};
 }
 
+/* One element under several axes: a scalar broadcasts as well, and is what a scale looks like. Constants stay, whose
+ * numbers are read under any axes. */
+static qf_value as_scalar(qf_graph *graph, qf_node node, qf_value value) {
+    uint32_t rank = value.id ? qf_value_rank(graph, value) : 0;
+    qf_op op = qf_node_op(graph, qf_value_producer(graph, value));
+    if (rank < 2 || rank == QF_UNRANKED || op == QF_OP_constant || op == QF_OP_parameter) return (qf_value){0};
+    for (uint32_t i = 0; i < rank; i++)
+        if (!qf_dim_is(graph->context, qf_value_dims(graph, value)[i], 1)) return (qf_value){0};
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_attributes_default(graph, QF_OP_view, attributes);
+    qf_type type = qf_type_tensor(graph->context, qf_value_dtype(graph, value), NULL, 0);
+    qf_node_spec spec = {.op = QF_OP_view,
+                         .operands = &value,
+                         .operand_count = 1,
+                         .attributes = attributes,
+                         .result_count = 1,
+                         .result_types = &type,
+                         .location = qf_node_at(graph, node)->location};
+    attributes[QF_ATTR(view, shape)] = (qf_attribute){.count = 0};
+    qf_node view = type.id ? qf_graph_insert(graph, node, &spec) : (qf_node){0};
+    return view.id ? qf_node_result(graph, view, 0) : (qf_value){0};
+}
+
+/* Where the other operand has all axes of the result, so that this one only repeats. */
+static bool only_repeats(const qf_graph *graph, qf_node node, uint32_t index) {
+    const qf_node_data *data = qf_node_at(graph, node);
+    qf_type result = qf_value_type(graph, qf_result_at(data, 0));
+    return data->operand_count == 2 && qf_value_type(graph, data->operands[1 - index].value).id == result.id &&
+           qf_value_type(graph, data->operands[index].value).id != result.id;
+}
+
 bool qf_canonicalize_broadcast(qf_graph *graph, qf_node node) {
     const qf_node_data *data = qf_node_at(graph, node);
     bool changed = false;
@@ -60,6 +91,13 @@ bool qf_canonicalize_broadcast(qf_graph *graph, qf_node node) {
         qf_value_rank(graph, qf_result_at(data, 0)) == QF_UNRANKED)
         return false;
     for (uint32_t i = 0; i < data->operand_count; i++) {
+        qf_value scalar =
+            only_repeats(graph, node, i) ? as_scalar(graph, node, data->operands[i].value) : (qf_value){0};
+        if (scalar.id) {
+            qf_graph_set_operand(graph, node, i, scalar);
+            changed = true;
+            continue;
+        }
         qf_value source = data->operands[i].value.id ? broadcast_source(graph, data->operands[i].value) : (qf_value){0};
         if (!source.id || !still_covers(graph, node, i, source)) continue;
         qf_graph_set_operand(graph, node, i, source);

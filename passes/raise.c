@@ -3,6 +3,7 @@
  * Next: manager.c. */
 #include "passes/rule_phase.h"
 #include "patterns/attention.h"
+#include "patterns/factors.h"
 
 qf_status qf_pass_raise(qf_pass_call *call);
 
@@ -23,8 +24,11 @@ static qf_status raise_attention(qf_pass_call *call) {
 
 qf_status qf_pass_raise(qf_pass_call *call) {
     qf_status status = qf_rule_phase_run(call, "raise");
+    bool folded = false;
     if (status == QF_OK) status = raise_attention(call);
     if (status == QF_OK) status = qf_rule_phase_run(call, "attention_operands");
+    if (status == QF_OK) status = qf_fold_output_factors(call->graph, call->options->numerics, call->report, &folded);
+    call->changed = call->changed || folded;
     /* What attention took in may have been the last other user of something. */
     return status == QF_OK ? qf_rule_phase_run(call, "raise") : status;
 }

@@ -98,8 +98,7 @@ qf_value qf_emit_scalar(qf_emitter *emitter, qf_dtype dtype, double number) {
 }
 
 /* The operand that is no scalar. */
-static uint32_t wide_operand(const qf_labelling *labels, qf_node node) {
-    const qf_graph *graph = labels->graph;
+static uint32_t wide_operand(const qf_graph *graph, const qf_labelling *labels, qf_node node) {
     qf_value b = qf_node_operand(graph, node, 1);
     bool second = qf_op_has_trait(qf_node_op(graph, node), QF_TRAIT_COMMUTATIVE) &&
                   !qf_same_dims(labels, qf_node_operand(graph, node, 0), qf_node_result(graph, node, 0)) &&
@@ -115,7 +114,7 @@ qf_value qf_emit_again(qf_emitter *emitter, qf_node node, uint32_t index, qf_val
              result_count = qf_node_at(graph, node)->result_count;
     if (!source.id || operand_count > QF_COUNT_OF(operands) || result_count > QF_COUNT_OF(types)) return (qf_value){0};
     for (uint32_t i = 0; i < operand_count; i++) operands[i] = qf_node_operand(graph, node, i);
-    uint32_t main_operand = wide_operand(emitter->labels, node);
+    uint32_t main_operand = wide_operand(graph, emitter->labels, node);
     operands[main_operand] = source;
     for (uint32_t i = 0; i < operand_count; i++) /* a scalar of higher rank would widen the result */
         if (i != main_operand && operands[i].id && qf_op_has_trait(qf_node_op(graph, node), QF_TRAIT_ELEMENTWISE) &&
