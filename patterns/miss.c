@@ -61,6 +61,10 @@ static bool at_quantize(walk *w, qf_node node, path way) {
     if (!qf_dtype_is_float8(dtype)) return false;
     if (is_computed_from_output(w, scale)) return found(w, QF_REASON_dynamic_scale, node);
     if (way.between.id) return found(w, QF_REASON_op_between, way.between);
+    double number;
+    bool by_one =
+        qf_value_uniform(graph, scale, &number) && number == 1.0; /* what scales the output stands before it */
+    if (way.scaling.id && way.scaled_by_vector && by_one) return found(w, QF_REASON_scale_granularity, node);
     if (way.scaling.id) return found(w, QF_REASON_op_between, way.scaling); /* the quantise scales by itself */
     if (dtype != QF_F8E4M3FN && dtype != QF_F8E5M2) return found(w, QF_REASON_dtype, node);
     if (qf_node_attribute(graph, node, QF_ATTR(quantize, axis))->integer != -1 || !qf_value_is_scalar(graph, scale))

@@ -160,7 +160,23 @@ static void fault_25_other_clamp_bounds_are_refused(void **state) {
 static void fault_33_a_bare_cast_is_no_quantise(void **state) {
     (void)state;
     misses(F32 ATTENTION "  %y = cast %a {dtype=f8E4M3FN}\n" RETURN, QF_REASON_no_scale);
-    misses(F32 ATTENTION BOUNDS("f32") "  %c = clamp %a, low=%low, high=%high\n" CAST, QF_REASON_no_scale);
+    misses(F32 ATTENTION LOW("f32") "  %high = constant {value=f32[] 440.0}\n"
+                                    "  %c = clamp %a, low=%low, high=%high\n" CAST,
+           QF_REASON_no_scale);
+}
+
+/* Saturated by the clamp, so the codes are those of a scale of one. */
+static void a_clamp_and_a_cast_quantise_by_one(void **state) {
+    (void)state;
+    fuses(F32 ATTENTION BOUNDS("f32") "  %c = clamp %a, low=%low, high=%high\n" CAST, QF_VALUE_div, QF_F32);
+    fuses(BF16 ATTENTION BOUNDS("bf16") "  %c = clamp %a, low=%low, high=%high\n" CAST, QF_VALUE_div, QF_F32);
+}
+
+static void what_changes_the_numbers_between_has_its_reason(void **state) {
+    (void)state;
+    misses(F32 ", %s: f32[], %g: f32[B, 4, T, 8]" ATTENTION
+               "  %m = mul %a, %g\n  %y = quantize %m, %s {dtype=f8E4M3FN}\n" RETURN,
+           QF_REASON_op_between);
 }
 
 static void scales_by_channel_have_their_reason(void **state) {
@@ -326,6 +342,8 @@ int main(void) {
         cmocka_unit_test(fault_10_the_spelling_leaves_no_trace),
         cmocka_unit_test(fault_25_other_clamp_bounds_are_refused),
         cmocka_unit_test(fault_33_a_bare_cast_is_no_quantise),
+        cmocka_unit_test(a_clamp_and_a_cast_quantise_by_one),
+        cmocka_unit_test(what_changes_the_numbers_between_has_its_reason),
         cmocka_unit_test(fault_35_a_computed_scale_is_dynamic),
         cmocka_unit_test(fault_37_a_saturating_cast_needs_no_clamp),
         cmocka_unit_test(fault_68_quantise_twice_is_once),
