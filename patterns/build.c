@@ -89,6 +89,10 @@ static qf_value add_over(qf_emitter *emitter, const qf_bias_term *bias, qf_value
         value = qf_emit_binary(emitter, QF_OP_mul, value,
                                qf_emit_scalar(emitter, qf_value_dtype(graph, value), bias->factor),
                                qf_value_dims(graph, value), 4);
+    if (value.id && bias->floor != 0.0)
+        value = qf_emit_binary(emitter, QF_OP_maximum, value,
+                               qf_emit_scalar(emitter, qf_value_dtype(graph, value), bias->floor),
+                               qf_value_dims(graph, value), 4);
     if (!value.id || !inner.id) return value;
     if (qf_value_dtype(graph, value) != qf_value_dtype(graph, inner)) {
         value = qf_emit_cast(emitter, value, QF_F32);

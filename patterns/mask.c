@@ -101,6 +101,16 @@ bool qf_masks_add_condition(qf_labelling *labels, qf_value condition, const qf_a
     return append(masks, &entry);
 }
 
+/* max(scores, floor): what hides a key leaves it the floor, so that a row without keys has equal scores. */
+static void apply_floor(const qf_score_form *form, qf_masks *masks) {
+    for (uint32_t i = 0; form->floor != 0.0 && i < masks->entry_count; i++) {
+        qf_mask_entry *entry = &masks->entries[i];
+        if (entry->depth < form->floor_depth) continue;
+        if (!entry->select && !entry->finite && !(entry->masks && isfinite(entry->fill))) entry->floor = form->floor;
+        if (entry->masks) entry->fill = fmax(entry->fill, form->floor);
+    }
+}
+
 qf_reason qf_masks_add_form(qf_labelling *labels, const qf_score_form *form, qf_masks *masks, qf_node *out_node) {
     for (uint32_t i = 0; i < form->select_count; i++) {
         const struct qf_score_select *select = &form->selects[i];
@@ -122,6 +132,7 @@ qf_reason qf_masks_add_form(qf_labelling *labels, const qf_score_form *form, qf_
             return QF_REASON_score_op;
     }
     *out_node = (qf_node){0};
+    apply_floor(form, masks);
     return QF_REASON_none;
 }
 
@@ -298,7 +309,11 @@ static bool keep_as_bias(qf_labelling *labels, const qf_roles *roles, qf_mask_en
         !usable_labels(roles, &entry->axes))
         return false;
     qf_bias_term *bias = &masks->biases[masks->bias_count++];
-    *bias = (qf_bias_term){.value = entry->value, .axes = entry->axes, .factor = entry->factor, .depth = entry->depth};
+    *bias = (qf_bias_term){.value = entry->value,
+                           .axes = entry->axes,
+                           .factor = entry->factor,
+                           .floor = entry->floor,
+                           .depth = entry->depth};
     if (entry->select) {
         bias->is_condition = true;
         bias->keep_if_true = entry->keep_if_true;

@@ -29,6 +29,7 @@ typedef struct qf_mask_entry {
     double factor;     /* of an addend */
     bool keep_if_true; /* select */
     bool finite;       /* an addend without infinities, provably */
+    double floor;      /* of an addend: not below it; 0: none */
     uint32_t depth;    /* what stands further out has a smaller one */
 } qf_mask_entry;
 
@@ -43,7 +44,7 @@ typedef struct qf_bias_term {
     qf_axes axes;
     double factor;
     bool is_condition, keep_if_true;
-    double fill;
+    double fill, floor; /* the value times the factor is not below the floor; 0: none */
     uint32_t depth;
 } qf_bias_term;
 

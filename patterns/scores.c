@@ -79,6 +79,23 @@ static void reach_select(search *s, uint32_t entry, qf_node node) {
     }
 }
 
+/* max(scores, the lowest finite number): a row of masks becomes one of equal scores. */
+static bool reach_floor(search *s, uint32_t entry, qf_node node) {
+    const qf_graph *graph = s->labels->graph;
+    qf_score_entry from = s->scores->entries[entry];
+    double lowest = -qf_dtype_largest(qf_value_dtype(graph, from.value));
+    for (uint32_t side = 0; side < 2; side++) {
+        qf_value score = qf_node_operand(graph, node, side);
+        qf_score_step step = {.kind = QF_SCORE_FLOOR, .node = node};
+        if (!qf_scalar_number(s->labels, qf_node_operand(graph, node, 1 - side), &step.number) ||
+            !(step.number <= 0.99 * lowest) || !score_shaped(s, score, from.value))
+            continue;
+        reach(s, entry, score, &from.axes, add_step(s, step, from.step));
+        return true;
+    }
+    return false;
+}
+
 static void note_dead_end(search *s, qf_node node) {
     if (!s->scores->dead_end.id) s->scores->dead_end = node;
 }
@@ -102,6 +119,9 @@ static void expand_entry(search *s, uint32_t entry) {
               add_step(s, (qf_score_step){.kind = QF_SCORE_TANH, .node = node}, from.step));
         return;
     case QF_OP_where: reach_select(s, entry, node); return;
+    case QF_OP_maximum:
+        if (!reach_floor(s, entry, node)) note_dead_end(s, node);
+        return;
     case QF_OP_constant:
     case QF_OP_parameter:
     case QF_OP_full:
@@ -237,6 +257,12 @@ qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_
         case QF_SCORE_TANH:
             if (capped) return QF_REASON_score_op;
             capped = true;
+            break;
+        case QF_SCORE_FLOOR:
+            if (capped || !isfinite(step->number * outer) || !(step->number * outer < 0.0)) return QF_REASON_score_op;
+            if (out->floor != 0.0) break; /* the outer one is what the softmax sees */
+            out->floor = step->number * outer;
+            out->floor_depth = out->addend_count + out->select_count;
             break;
         case QF_SCORE_PAIR:
             if (!out->pair.id) {

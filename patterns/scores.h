@@ -16,8 +16,9 @@ typedef enum qf_score_step_kind {
     QF_SCORE_ADD,      /* number * value */
     QF_SCORE_SELECT,   /* value (a condition) ? score : fill, or the other way round */
     QF_SCORE_TANH,
-    QF_SCORE_PAIR, /* quantised and dequantised */
-    QF_SCORE_SCALE /* multiplied (number 1) or divided (number -1) by a tensor */
+    QF_SCORE_FLOOR, /* not below number, which no score is but minus infinity */
+    QF_SCORE_PAIR,  /* quantised and dequantised */
+    QF_SCORE_SCALE  /* multiplied (number 1) or divided (number -1) by a tensor */
 } qf_score_step_kind;
 
 typedef struct qf_score_step {
@@ -82,6 +83,9 @@ typedef struct qf_score_form {
         qf_node node;
     } scales[QF_MAX_SCORE_SCALES];
     uint32_t addend_count, select_count, scale_count;
+    /* Minus infinity at this depth and deeper is this number; 0: it is minus infinity. */
+    double floor;
+    uint32_t floor_depth;
     qf_node pair; /* the dequantise of a pair on the scores; 0: none */
     qf_dtype pair_dtype;
 } qf_score_form;

@@ -155,6 +155,15 @@ static const spelling spellings[] = {
      SCORES NUMBER("f", "-inf") "  %n = not %m\n  %l = where %m, %f, %s\n" SOFTMAX VALUES, 1e-6},
     {"finite_mask", QKV ", %m: i1[B, 1, T, S]", SCORES NUMBER("f", "-1e9") "  %l = where %m, %s, %f\n" SOFTMAX VALUES,
      1e-6},
+    {"floored_mask", QKV ", %m: i1[B, 1, T, S]",
+     SCORES NUMBER("f", "-inf")
+         NUMBER("low", "-3.4028235e38") "  %s1 = where %m, %s, %f\n  %l = maximum %s1, %low\n" SOFTMAX VALUES,
+     1e-6},
+    {"floored_bias", QKV ", %w: f32[B, 1, T, S], %m: i1[B, 1, 1, S]",
+     SCORES NUMBER("f", "-inf") NUMBER(
+         "low",
+         "-3.4028235e38") "  %g = where %m, %w, %f\n  %s1 = add %s, %g\n  %l = maximum %low, %s1\n" SOFTMAX VALUES,
+     1e-6},
     {"added_mask", QKV ", %m: i1[B, 1, T, S]",
      SCORES "  %n = not %m\n  %x = cast %n {dtype=f32}\n" NUMBER(
          "f", "-10000.0") "  %a = mul %x, %f\n  %l = add %s, %a\n" SOFTMAX VALUES,
