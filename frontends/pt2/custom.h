@@ -29,5 +29,6 @@ bool qf_pt2_role_is(const qf_pt2_call *call, const char *role, const char *value
 /* map_layer.c */
 qf_pt2_outcome qf_pt2_map_layer_attention(qf_pt2_call *call);
 qf_pt2_outcome qf_pt2_map_cache_update(qf_pt2_call *call);
+qf_pt2_outcome qf_pt2_map_cache_write(qf_pt2_call *call);
 
 #endif

@@ -61,15 +61,6 @@ static qf_value quantize(qf_pt2_call *call, qf_value x, qf_value scale, qf_dtype
     return qf_import_op(qf_pt2_target(call), QF_OP_quantize, (qf_value[]){x, scale}, 2, attributes);
 }
 
-static qf_pt2_outcome map_quantize(qf_pt2_call *call) {
-    qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
-    qf_value scale = single_scale(call, qf_pt2_role_value(call, "scale"));
-    if (!scale.id) return qf_pt2_decline(call, qf_pt2_scale_shape);
-    if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
-    return qf_pt2_mapped_if(
-        call, qf_pt2_role_give(call, "out", 0, quantize(call, qf_pt2_role_value(call, "x"), scale, dtype, -1)));
-}
-
 static qf_value dynamic_quantize(qf_pt2_call *call, qf_value x, qf_value bound, qf_dtype dtype, bool token,
                                  qf_value *out_scale) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
@@ -90,6 +81,24 @@ static qf_value as_target(qf_pt2_call *call, const char *role, qf_value value) {
     if (!value.id || !target.id || qf_pt2_rank(call, target) > QF_MAX_RANK) return value;
     return qf_import_view(qf_pt2_target(call), value, qf_value_dims(qf_pt2_graph(call), target),
                           qf_pt2_rank(call, target));
+}
+
+/* Some kernels compute the scale, and write it, where a flag says that it is not given. */
+static qf_pt2_outcome quantize_by_own_scale(qf_pt2_call *call, qf_value x, qf_dtype dtype) {
+    qf_value scale = {0}, y = dynamic_quantize(call, x, (qf_value){0}, dtype, false, &scale);
+    if (mode_of(call) == QF_VALUE_mul_recip) y = quantize(call, x, single_scale(call, scale), dtype, -1);
+    return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, y) &&
+                                      qf_pt2_role_give(call, "scale", 1, as_target(call, "scale", scale)));
+}
+
+static qf_pt2_outcome map_quantize(qf_pt2_call *call) {
+    qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
+    qf_value scale = single_scale(call, qf_pt2_role_value(call, "scale")), x = qf_pt2_role_value(call, "x");
+    const char *given = qf_pt2_role(call, "static");
+    if (!scale.id) return qf_pt2_decline(call, qf_pt2_scale_shape);
+    if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
+    if (*given && !qf_pt2_bool(call, given, true)) return quantize_by_own_scale(call, x, dtype);
+    return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, quantize(call, x, scale, dtype, -1)));
 }
 
 static qf_pt2_outcome map_dynamic_quantize(qf_pt2_call *call) {
@@ -113,6 +122,9 @@ static qf_pt2_outcome map_scaled_product(qf_pt2_call *call) {
                                      .b_scale = qf_pt2_role_value(call, "b_scale"),
                                      .bias = qf_pt2_role_value(call, "bias"),
                                      .out = out_dtype(call, "out", QF_BF16)};
+    const char *dtype = qf_pt2_role(call, "dtype");
+    if (*dtype && !qf_pt2_dtype_argument(call, dtype, product.out, &product.out))
+        return qf_pt2_decline(call, "its element type is not QFuse's");
     qf_value y = qf_pt2_scaled_matmul(call, &product, &reason);
     return reason ? qf_pt2_decline(call, reason) : qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, y));
 }
@@ -288,6 +300,7 @@ static const qf_pt2_family families[] = {
     {"rope", map_rope},
     {"attention", qf_pt2_map_layer_attention},
     {"cache_update", qf_pt2_map_cache_update},
+    {"cache_write", qf_pt2_map_cache_write},
 };
 
 const qf_pt2_family *qf_pt2_family_of(const char *name) {

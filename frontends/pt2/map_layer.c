@@ -148,10 +148,21 @@ static bool make_layer(qf_pt2_call *call, const char *name, const qf_value *oper
     return layer->q_scale.id && layer->scales[0].id && layer->scales[1].id;
 }
 
+/* The string that names the call's layer, or "layers.N" of a number. NULL when memory is out. */
+static const char *layer_name(qf_pt2_call *call) {
+    const char *role = qf_pt2_role(call, "layer");
+    int64_t number = qf_pt2_int(call, role, -1);
+    if (number < 0) return qf_pt2_string(call, role, "");
+    char *name = qf_arena_allocate(&call->import->scratch, 32);
+    if (name) (void)snprintf(name, 32, "layers.%lld", (long long)number);
+    return name;
+}
+
 /* The layer that the call names, with its inputs. NULL: call->reason says why not, or a failure. */
 static qf_pt2_layer *layer_of(qf_pt2_call *call, const qf_value *operands) {
     qf_pt2_import *import = call->import;
-    const char *name = qf_pt2_string(call, qf_pt2_role(call, "layer"), "");
+    const char *name = layer_name(call);
+    if (!name) return NULL;
     if (!*name) {
         call->reason = "its line in the table of custom operators does not say which argument is the layer's name";
         return NULL;
@@ -237,8 +248,8 @@ static qf_pt2_outcome over_cache(qf_pt2_call *call, const qf_value *rows) {
     if (!layer) return call->reason ? QF_PT2_DECLINED : QF_PT2_FAILED;
     const qf_pt2_paging *paging = &call->import->paging;
     /* With a dependency on an update the rows are in the cache already. */
-    const char *dependency = qf_pt2_role(call, "dependency");
-    bool written = *dependency && qf_pt2_has(call, dependency);
+    const char *dependency = qf_pt2_role(call, "dependency"), *saves = qf_pt2_role(call, "saves");
+    bool written = (*dependency && qf_pt2_has(call, dependency)) || (*saves && !qf_pt2_bool(call, saves, true));
     if (!written && !write_cache(call, layer, rows)) return qf_pt2_mapped_if(call, false);
     operands[QF_IN(paged_attention, q)] = rows[0];
     operands[QF_IN(paged_attention, k_cache)] = qf_pt2_read(call, layer->caches[0]);
@@ -291,4 +302,60 @@ qf_pt2_outcome qf_pt2_map_cache_update(qf_pt2_call *call) {
     attributes[QF_ATTR(constant, value)].literal = &nothing;
     return qf_pt2_done(call, type.id ? qf_import_op(qf_pt2_target(call), QF_OP_constant, NULL, 0, attributes)
                                      : (qf_value){0});
+}
+
+/* --- caches that the call is given --- */
+
+/* The FP8 type of a cache that is stored as bytes, by its name. */
+static bool stored_dtype(qf_pt2_call *call, qf_dtype own, qf_dtype *out) {
+    const char *role = qf_pt2_role(call, "type"), *name = *role ? qf_pt2_string(call, role, "auto") : "auto";
+    *out = own;
+    if (qf_dtype_bits(own) > 8 || qf_dtype_is_float8(own)) return true;
+    return qf_dtype_from_cache_string(name, out) == QF_OK && qf_dtype_is_float8(*out);
+}
+
+/* The rows of one of the two caches: roles, then what they hold. */
+typedef struct cache_rows {
+    const char *rows_role, *cache_role, *scale_role;
+    qf_value rows, cache, scale;
+    qf_dtype own, dtype; /* as it is stored; as it is read */
+} cache_rows;
+
+/* NULL, or why they are none that QFuse writes. */
+static const char *read_rows(qf_pt2_call *call, cache_rows *out) {
+    uint64_t count = 0;
+    out->rows = qf_pt2_role_value(call, out->rows_role);
+    out->cache = qf_pt2_role_value(call, out->cache_role);
+    out->scale = qf_pt2_role_value(call, out->scale_role);
+    out->own = qf_pt2_dtype_of(call, out->cache);
+    if (qf_pt2_rank(call, out->rows) != 3 || qf_pt2_rank(call, out->cache) != 4 ||
+        qf_pt2_rank(call, qf_pt2_role_value(call, "slots")) != 1)
+        return "its rows are not [tokens, heads, head size], or its cache is not [pages, page size, heads, head size]";
+    if (!stored_dtype(call, out->own, &out->dtype)) return "its cache is stored as bytes of an unknown type";
+    if (!qf_dtype_is_float8(out->dtype)) return NULL;
+    qf_type type = out->scale.id ? qf_value_type(qf_pt2_graph(call), out->scale) : (qf_type){0};
+    bool single = type.id && qf_type_static_count(call->import->context, type, &count) && count == 1;
+    return single ? NULL : qf_pt2_scale_shape;
+}
+
+/* An FP8 cache divides by its scale. */
+static bool write_rows(qf_pt2_call *call, const cache_rows *in) {
+    qf_value operands[] = {qf_pt2_bitcast(call, in->cache, in->dtype), in->rows, qf_pt2_role_value(call, "slots"), {0}};
+    if (qf_dtype_is_float8(in->dtype))
+        operands[3] = qf_import_view(qf_pt2_target(call), qf_pt2_cast(call, in->scale, QF_F32), NULL, 0);
+    else
+        operands[1] = qf_pt2_cast(call, in->rows, in->dtype);
+    qf_value written = qf_import_op(qf_pt2_target(call), QF_OP_kv_cache_write, operands, 4, NULL);
+    uint32_t tensor = qf_pt2_tensor_argument(call, qf_pt2_role(call, in->cache_role));
+    return written.id && tensor && qf_pt2_write(call, tensor, qf_pt2_bitcast(call, written, in->own));
+}
+
+qf_pt2_outcome qf_pt2_map_cache_write(qf_pt2_call *call) {
+    cache_rows caches[] = {{"key", "key_cache", "k_scale", {0}, {0}, {0}, QF_DTYPE_NONE, QF_DTYPE_NONE},
+                           {"value", "value_cache", "v_scale", {0}, {0}, {0}, QF_DTYPE_NONE, QF_DTYPE_NONE}};
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *reason = read_rows(call, &caches[i]);
+        if (reason) return call->import->failed ? QF_PT2_FAILED : qf_pt2_decline(call, reason);
+    }
+    return qf_pt2_mapped_if(call, write_rows(call, &caches[0]) && write_rows(call, &caches[1]));
 }

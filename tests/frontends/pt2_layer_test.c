@@ -256,11 +256,58 @@ static void what_cannot_have_a_cache_says_why(void **unused) {
     r_end(&r);
 }
 
+/* Caches that the program holds: as FP8, as bytes that are FP8 by name, and in the type of the rows. */
+static void caches_of_the_program_are_written(void **unused) {
+    (void)unused;
+    static const struct {
+        int code;
+        const char *type, *has, *lacks;
+    } cases[] = {{29, "auto", "kv_cache_write %c, %k, %s, scale=", "bitcast"},
+                 {1, "fp8", "bitcast %c {dtype=f8E4M3FN}", "opaque"},
+                 {1, "fp8_e5m2", "bitcast %c {dtype=f8E5M2}", "opaque"},
+                 {1, "strange", "opaque", "kv_cache_write"},
+                 {13, "auto", "cast %k {dtype=bf16", "scale="}};
+    for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text,
+                       "input k 7[s0,2,8]\ninput v 7[s0,2,8]\ninput c %d[9,4,2,8]\ninput d %d[9,4,2,8]\ninput s 5[s0]\n"
+                       "input a 7[1]\ninput b 7[]\n"
+                       "- = _C_cache_ops.reshape_and_cache_flash.default key=%%k value=%%v key_cache=%%c "
+                       "value_cache=%%d slot_mapping=%%s kv_cache_dtype='%s k_scale=%%a v_scale=%%b\n"
+                       "output c\noutput d\n",
+                       cases[i].code, cases[i].code, cases[i].type);
+        reading r = r_text(text);
+        r_has(&r, cases[i].has);
+        r_lacks(&r, cases[i].lacks);
+        r_end(&r);
+    }
+}
+
+static void a_number_names_a_layer(void **unused) {
+    (void)unused;
+    qf_pt2_import_options options = {.struct_size = sizeof options, .kv_cache = "auto"};
+    for (uint32_t saves = 0; saves < 2; saves++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text,
+                       "input q 13[s0,4,8]\ninput k 13[s0,2,8]\ninput v 13[s0,2,8]\ninput o 13[s0,4,8]\n"
+                       "- = sglang.unified_attention_with_output.default query=%%q key=%%k value=%%v output=%%o "
+                       "save_kv_cache=%s layer_id=3\noutput o\n",
+                       saves ? "true" : "false");
+        reading r = r_program(p_program(text), &options);
+        r_has(&r, "paged_attention ");
+        r_has(&r, "layers.3.k_cache");
+        (saves ? r_has : r_lacks)(&r, "kv_cache_write");
+        r_end(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(attends_to_the_tokens_of_the_call),
                                        cmocka_unit_test(heads_are_found_where_they_were_merged),
                                        cmocka_unit_test(a_rotation_tells_the_heads),
                                        cmocka_unit_test(a_line_of_customs_tells_the_head_size),
+                                       cmocka_unit_test(caches_of_the_program_are_written),
+                                       cmocka_unit_test(a_number_names_a_layer),
                                        cmocka_unit_test(caches_are_inputs_and_outputs),
                                        cmocka_unit_test(a_cache_of_this_call_gives_the_same_numbers),
                                        cmocka_unit_test(an_update_writes_once),

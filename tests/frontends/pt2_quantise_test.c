@@ -136,6 +136,31 @@ static void scales_of_columns_and_whole_groups(void **unused) {
     r_end(&r);
 }
 
+/* SGLang's: the same families under other names and with flags. */
+static void operators_of_sglang(void **unused) {
+    (void)unused;
+    static const char text[] = "input x 13[4,16]\ninput w 13[16]\ninput s 7[1]\ninput b 29[16,8]\ninput t 7[8]\n"
+                               "n 13[4,16] = aten.empty.memory_format size=[4,16] dtype=dtype:13\n"
+                               "- = sgl_kernel.rmsnorm.default output=%%n input=%%x weight=%%w eps=0.001 "
+                               "enable_pdl=false\n"
+                               "a 29[4,16] = aten.empty.memory_format size=[4,16] dtype=dtype:29\n"
+                               "c 7[1] = aten.clone.default self=%%s\n"
+                               "- = sgl_kernel.sgl_per_tensor_quant_fp8.default input=%%n output_q=%%a output_s=%%c "
+                               "is_static=%s\n"
+                               "y 7[4,8] = sgl_kernel.fp8_scaled_mm.default mat_a=%%a mat_b=%%b scales_a=%%c "
+                               "scales_b=%%t out_dtype=dtype:7 bias=None\noutput y\n";
+    for (uint32_t given = 0; given < 2; given++) {
+        char program_text[1024];
+        (void)snprintf(program_text, sizeof program_text, text, given ? "true" : "false");
+        reading r = r_text(program_text);
+        r_lacks(&r, "opaque");
+        (given ? r_lacks : r_has)(&r, "dynamic_quantize ");
+        r_has(&r, "mode=mul_recip");
+        r_has(&r, "{out=f32}");
+        r_end(&r);
+    }
+}
+
 static void joins_promote(void **unused) {
     (void)unused;
     reading r = r_text("input a 13[2,3]\ninput b 7[2,1]\n"
@@ -153,6 +178,7 @@ int main(void) {
         cmocka_unit_test(norms_are_rounded_before_they_are_quantised),
         cmocka_unit_test(positions_count_the_tokens_of_the_rotation),
         cmocka_unit_test(scales_of_columns_and_whole_groups),
+        cmocka_unit_test(operators_of_sglang),
         cmocka_unit_test(joins_promote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
