@@ -258,8 +258,8 @@ typedef struct first_contraction {
     uint32_t entry, count; /* count of contractions that are as much like q k^T as this one */
     uint32_t likeness;
     qf_traced q, k;
-    qf_value k_operand;
-    qf_axes k_axes;
+    qf_value q_operand, k_operand;
+    qf_axes q_axes, k_axes;
     qf_axis depth, row_axis;
 } first_contraction;
 
@@ -322,6 +322,8 @@ static bool try_first(qf_candidate *c, const qf_scores *scores, uint32_t entry, 
                                .count = 1,
                                .q = traced[1 - k_side],
                                .k = traced[k_side],
+                               .q_operand = contraction.operand[1 - k_side],
+                               .q_axes = operands[1 - k_side],
                                .k_operand = contraction.operand[k_side],
                                .k_axes = operands[k_side],
                                .depth = depth,
@@ -400,6 +402,12 @@ static bool read_scores(qf_candidate *c, const qf_axes *v_axes) {
     c->scale = form->scale;
     c->softcap = form->softcap;
     c->scale_count = form->scale_count;
+    if (c->scale_count && c->q.scale.id) /* q is multiplied by them, which an FP8 tensor cannot be */
+        c->q = (qf_traced){.value = first.q_operand,
+                           .axes = first.q_axes,
+                           .multiplier = 1.0,
+                           .scale_axis = -1,
+                           .dtype = qf_value_dtype(labels->graph, first.q_operand)};
     memcpy(c->scales, form->scales, sizeof c->scales);
     c->score_pair = form->pair;
     c->score_pair_dtype = form->pair_dtype;

@@ -315,6 +315,11 @@ static const spelling spellings[] = {
                    "448.0") "  %p0 = softmax %s {axis=3}\n"
                             "  %p1 = quantize %p0, %c {dtype=f8E4M3FN, mode=mul}\n  %p = cast %p1 {dtype=f32}\n" VALUES,
      1e-6},
+    {"fp8_query_scaled_by_head", QKV ", %sq: f32[], %sk: f32[], %w: f32[4, 1, 1]",
+     "  %fq = quantize %q, %sq {dtype=f8E4M3FN}\n  %dq = dequantize %fq, %sq {dtype=f32}\n"
+     "  %fk = quantize %k, %sk {dtype=f8E4M3FN}\n  %dk = dequantize %fk, %sk {dtype=f32}\n"
+     "  %s = contract %dq, %dk {equation=\"bhtd,bhsd->bhts\"}\n  %l = mul %s, %w\n" SOFTMAX VALUES,
+     1e-5},
     {"fp8_repeated_before", GROUPED ", %sk: f32[], %sv: f32[]",
      REPEAT("k", "8") REPEAT("v", "6") PAIR("k3", "k4", "sk")
          PAIR("v3", "v4", "sv") "  %s = contract %q, %k4 {equation=\"bhtd,bhsd->bhts\"}\n  %p = softmax %s {axis=3}\n  "
