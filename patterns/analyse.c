@@ -1,8 +1,7 @@
 /* Owns: deciding whether a second contraction is an attention, with a reason where it is not.
- * Does not own: finding second contractions (attention.c), roles (roles.c).
- * Next: roles.c, build.c. */
+ * Does not own: finding second contractions (attention.c), the scores (first.c), roles (roles.c).
+ * Next: first.c, build.c. */
 #include <math.h>
-#include <string.h>
 
 #include "patterns/candidate.h"
 
@@ -252,168 +251,6 @@ static bool read_sink(qf_candidate *c) {
     return true;
 }
 
-/* --- the scores --- */
-
-typedef struct first_contraction {
-    uint32_t entry, count; /* count of contractions that are as much like q k^T as this one */
-    uint32_t likeness;
-    qf_traced q, k;
-    qf_value q_operand, k_operand;
-    qf_axes q_axes, k_axes;
-    qf_axis depth, row_axis;
-} first_contraction;
-
-static bool holds(qf_labelling *labels, const qf_traced *operand, qf_axis keys, uint32_t *out_count) {
-    qf_axis flat;
-    *out_count = 0;
-    if (!qf_labelling_flatten(labels, &operand->axes, &flat)) return false;
-    for (uint32_t i = 0; i < keys.count; i++) *out_count += qf_labelling_contains(flat, keys.atoms[i]);
-    return true;
-}
-
-/* Labels of the innermost result axis that only q's operand has. */
-static qf_axis find_row_axis(const qf_contraction *contraction, const qf_letter_labels *letters, uint32_t q_side) {
-    for (uint32_t i = contraction->result_rank; i-- > 0;) {
-        uint32_t letter = contraction->result_letter[i];
-        if (letters->axis[letter].count && qf_contraction_letter_in(contraction, q_side, letter) &&
-            !qf_contraction_letter_in(contraction, 1 - q_side, letter))
-            return letters->axis[letter];
-    }
-    return (qf_axis){0};
-}
-
-/* How much the contraction is like q k^T and not like the product of q with a table of positions, which is an addend of
- * the scores: such a table is a constant, or has the rows as labels, or lacks batch and heads, which V has. */
-static bool judge_likeness(qf_candidate *c, const qf_axes *v_axes, first_contraction *first) {
-    qf_labelling *labels = &c->labels;
-    qf_axis q, k, v, depth, rows, shared;
-    if (!qf_labelling_flatten(labels, &first->q.axes, &q) || !qf_labelling_flatten(labels, &first->k.axes, &k) ||
-        !qf_labelling_flatten(labels, v_axes, &v) || !qf_labelling_resolve(labels, first->depth, &depth) ||
-        !qf_labelling_filter(labels, k, v, true, &shared) || !qf_labelling_filter(labels, k, v, false, &rows) ||
-        !qf_labelling_filter(labels, rows, depth, false, &rows) || !qf_labelling_filter(labels, rows, q, true, &rows))
-        return false;
-    bool constant = qf_is_constant_tree(labels->graph, first->k.packed.id ? first->k.packed : first->k.value);
-    first->likeness = constant ? 0 : rows.count ? 1 : 2 + shared.count;
-    return true;
-}
-
-/* The contraction qualifies where exactly one operand holds the keys. */
-static bool try_first(qf_candidate *c, const qf_scores *scores, uint32_t entry, const qf_axes *v_axes,
-                      first_contraction *out) {
-    qf_labelling *labels = &c->labels;
-    qf_contraction contraction;
-    qf_axes operands[2];
-    qf_letter_labels letters;
-    qf_axis depth, keys;
-    qf_traced traced[2];
-    uint32_t count[2];
-    if (!qf_contraction_read(labels->graph, qf_value_producer(labels->graph, scores->entries[entry].value),
-                             &contraction) ||
-        !qf_contraction_labels(labels, &contraction, &scores->entries[entry].axes, operands, &letters, &depth))
-        return false;
-    for (uint32_t i = 0; i < 2; i++)
-        if (!qf_trace_operand(labels, contraction.operand[i], &operands[i], true, false, &traced[i])) return false;
-    if (!qf_labelling_resolve(labels, c->keys, &keys)) return false;
-    for (uint32_t i = 0; i < 2; i++)
-        if (!holds(labels, &traced[i], keys, &count[i])) return false;
-    uint32_t k_side = count[0] ? 0 : 1;
-    if (count[k_side] != keys.count || count[1 - k_side] != 0 || !keys.count) return false;
-    first_contraction found = {.entry = entry,
-                               .count = 1,
-                               .q = traced[1 - k_side],
-                               .k = traced[k_side],
-                               .q_operand = contraction.operand[1 - k_side],
-                               .q_axes = operands[1 - k_side],
-                               .k_operand = contraction.operand[k_side],
-                               .k_axes = operands[k_side],
-                               .depth = depth,
-                               .row_axis = find_row_axis(&contraction, &letters, 1 - k_side)};
-    if (!judge_likeness(c, v_axes, &found)) return false;
-    if (!out->count || found.likeness > out->likeness)
-        *out = found;
-    else if (found.likeness == out->likeness)
-        out->count++;
-    return true;
-}
-
-static bool miss_without_contraction(qf_candidate *c, const qf_scores *scores) {
-    const qf_graph *graph = c->labels.graph;
-    uint32_t contractions = 0;
-    for (uint32_t i = 0; i < scores->count; i++) contractions += scores->entries[i].contraction;
-    if (contractions)
-        return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax,
-                                 "no contraction under the softmax has the summed label on one side only");
-    if (scores->dead_end.id && qf_node_op(graph, scores->dead_end) == QF_OP_opaque)
-        return qf_candidate_miss(c, QF_REASON_unknown_op, scores->dead_end, NULL);
-    if (scores->dead_end.id) return qf_candidate_miss(c, QF_REASON_score_op, scores->dead_end, NULL);
-    return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax, "no contraction feeds the softmax");
-}
-
-/* Where exponentials or probabilities are set to zero, the scores under them do not count, whatever their fill is; rows
- * without any other become zero. */
-static bool erase_masked(qf_candidate *c, qf_score_form *form) {
-    qf_probabilities *p = &c->probabilities;
-    for (uint32_t i = 0; i < p->zeroed_count; i++) {
-        bool found = false;
-        for (uint32_t k = 0; k < form->select_count; k++) {
-            struct qf_score_select *select = &form->selects[k];
-            if (!qf_same_condition(&c->labels, &p->zeroed[i], select->condition, select->axes, select->score_if_true))
-                continue;
-            select->erased = found = true;
-        }
-        if (!found)
-            return qf_candidate_miss(c, QF_REASON_roles, p->zeroed[i].node,
-                                     "the probabilities are masked otherwise than the scores");
-        p->guarded = p->guarded || p->zeroed[i].normalised;
-    }
-    return true;
-}
-
-static bool read_scores(qf_candidate *c, const qf_axes *v_axes) {
-    qf_labelling *labels = &c->labels;
-    qf_scores scores;
-    first_contraction first = {.count = 0};
-    if (!qf_scores_search(labels, c->probabilities.logits, &c->probabilities.axes, &scores)) return false;
-    for (uint32_t i = 0; i < scores.count; i++)
-        if (scores.entries[i].contraction) (void)try_first(c, &scores, i, v_axes, &first);
-    if (!first.count) return miss_without_contraction(c, &scores);
-    qf_node product = qf_value_producer(labels->graph, scores.entries[first.entry].value);
-    if (first.count > 1) return qf_candidate_miss(c, QF_REASON_second_contraction, product, NULL);
-    if (qf_scores_reached_twice(&scores, first.entry))
-        return qf_candidate_miss(c, QF_REASON_scores_used_twice, product, "the scores reach the softmax on two paths");
-    c->q = first.q;
-    c->k = first.k;
-    c->k_operand = first.k_operand;
-    c->k_axes = first.k_axes;
-    c->depth = first.depth;
-    c->row_axis = first.row_axis;
-    if (!qf_labelling_flatten(labels, &scores.entries[first.entry].axes, &c->score_order)) return false;
-    qf_scores_path(labels, &scores, first.entry, &c->path);
-    qf_score_form *form = QF_ARENA_NEW(&labels->arena, qf_score_form, 1);
-    if (!form) return false;
-    qf_node blocker;
-    qf_reason reason = qf_scores_normalise(&scores, first.entry, form, &blocker);
-    if (reason == QF_REASON_none) {
-        if (!erase_masked(c, form)) return false;
-        if (!c->has_sinks) qf_scores_drop_shifts(labels, c->keys, form);
-    }
-    if (reason == QF_REASON_none) reason = qf_masks_add_form(labels, form, &c->masks, &blocker);
-    if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, blocker, NULL);
-    c->scale = form->scale;
-    c->softcap = form->softcap;
-    c->scale_count = form->scale_count;
-    if (c->scale_count && c->q.scale.id) /* q is multiplied by them, which an FP8 tensor cannot be */
-        c->q = (qf_traced){.value = first.q_operand,
-                           .axes = first.q_axes,
-                           .multiplier = 1.0,
-                           .scale_axis = -1,
-                           .dtype = qf_value_dtype(labels->graph, first.q_operand)};
-    memcpy(c->scales, form->scales, sizeof c->scales);
-    c->score_pair = form->pair;
-    c->score_pair_dtype = form->pair_dtype;
-    return true;
-}
-
 /* --- the decision --- */
 
 static bool check_operands(qf_candidate *c) {
@@ -498,7 +335,7 @@ static bool read_operands(qf_candidate *c, const qf_second_contraction *second) 
 bool qf_candidate_analyse(qf_candidate *c, qf_second_contraction *second, qf_numerics numerics) {
     if (!read_probabilities(c, second)) return false;
     if (!check_probability_pair(c) || !check_normalised(c) || !read_sink(c) ||
-        !read_scores(c, &second->operands[1 - second->side]) || !read_operands(c, second))
+        !qf_candidate_read_scores(c, &second->operands[1 - second->side]) || !read_operands(c, second))
         return false;
     qf_reason reason = qf_masks_classify(&c->labels, &c->roles, true, &c->masks);
     if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, c->probabilities.softmax, NULL);

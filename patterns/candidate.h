@@ -58,6 +58,8 @@ bool qf_is_dead(const qf_graph *graph, qf_node node);
 bool qf_candidate_analyse(qf_candidate *candidate, qf_second_contraction *second, qf_numerics numerics);
 /* Sets reason and blocker; returns false. The first one stays. */
 bool qf_candidate_miss(qf_candidate *candidate, qf_reason reason, qf_node blocker, const char *detail);
+/* q, k, scale, soft cap and masks from the logits; `v_axes`: labels of the second contraction's other operand. */
+bool qf_candidate_read_scores(qf_candidate *candidate, const qf_axes *v_axes);
 /* Roles from the labels of q, k, v, result and masks, and the masks' meaning. */
 bool qf_candidate_assign_roles(qf_candidate *candidate);
 /* Pairs with a scale for each KV head where the axis is not the KV heads: false. */
