@@ -53,12 +53,10 @@ static qf_value broadcast_source(const qf_graph *graph, qf_value value) {
     return op == QF_OP_view && adds_leading_ones(graph, source, value) ? source : (qf_value){0};
 }
 
-/* One element under several axes: a scalar broadcasts as well, and is what a scale looks like. Constants stay, whose
- * numbers are read under any axes. */
+/* One element under several axes: a scalar broadcasts as well, and is what a scale looks like. */
 static qf_value as_scalar(qf_graph *graph, qf_node node, qf_value value) {
     uint32_t rank = value.id ? qf_value_rank(graph, value) : 0;
-    qf_op op = qf_node_op(graph, qf_value_producer(graph, value));
-    if (rank < 2 || rank == QF_UNRANKED || op == QF_OP_constant || op == QF_OP_parameter) return (qf_value){0};
+    if (rank < 2 || rank == QF_UNRANKED) return (qf_value){0};
     for (uint32_t i = 0; i < rank; i++)
         if (!qf_dim_is(graph->context, qf_value_dims(graph, value)[i], 1)) return (qf_value){0};
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
