@@ -279,6 +279,24 @@ qf_pt2_outcome qf_pt2_map_vector_norm(qf_pt2_call *call) {
     return qf_pt2_done(call, qf_pt2_cast(call, y, dtype));
 }
 
+/* v by its norm over all axes but one, times g. */
+qf_pt2_outcome qf_pt2_map_weight_norm(qf_pt2_call *call) {
+    static const char *const names[] = {"v", "g"};
+    qf_value x[2];
+    uint32_t axis, rank;
+    int64_t axes[QF_MAX_RANK];
+    if (!all_widened(call, names, 2, x)) return qf_pt2_decline(call, no_float);
+    rank = qf_pt2_rank(call, x[0]);
+    if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, no_shape);
+    if (!qf_pt2_axis(call, qf_pt2_int(call, "dim", 0), rank, &axis)) return QF_PT2_FAILED;
+    for (uint32_t i = 0, next = 0; i < rank; i++)
+        if (i != axis) axes[next++] = i;
+    qf_value squares = qf_pt2_reduce(call, QF_OP_reduce_sum, mul(call, x[0], x[0]), axes, rank - 1, true);
+    qf_value factor = qf_import_binary(qf_pt2_target(call), QF_OP_div, x[1],
+                                       qf_import_unary(qf_pt2_target(call), QF_OP_sqrt, squares));
+    return done_like(call, "v", mul(call, x[0], factor));
+}
+
 /* The sum of squared distances from the mean, by the count less the correction; row argument 1: its root. */
 qf_pt2_outcome qf_pt2_map_variance(qf_pt2_call *call) {
     qf_value x = widened(call, "self");

@@ -98,9 +98,16 @@ qf_pt2_outcome qf_pt2_map_index(qf_pt2_call *call) {
         return qf_pt2_fault(call, QF_ERROR_VERIFY, "%s: %u indices of a tensor of rank %u", call->target,
                             list.first + list.count, rank);
     if (list.count == 1) return qf_pt2_done(call, gather(call, QF_OP_gather, x, list.items[0], list.first));
-    if (list.first) return qf_pt2_decline(call, "it leaves axes before the indexed ones whole");
     qf_value stacked = stack_indices(call, &list);
-    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_gather_nd, (qf_value[]){x, stacked}, 2, NULL));
+    uint32_t index_rank = qf_pt2_rank(call, stacked) - 1, result_rank = rank - list.count + index_rank;
+    if (!stacked.id || result_rank > QF_MAX_RANK) return qf_pt2_decline(call, "it has more axes than QFuse has");
+    /* gather_nd reads along the first axes, and its index axes come first. */
+    int64_t order[QF_MAX_RANK];
+    front_order(rank, list.first, list.count, false, order);
+    x = qf_pt2_permute(call, x, order, rank);
+    qf_value y = qf_import_op(qf_pt2_target(call), QF_OP_gather_nd, (qf_value[]){x, stacked}, 2, NULL);
+    front_order(result_rank, list.first, index_rank, true, order);
+    return qf_pt2_done(call, y.id && list.first ? qf_pt2_permute(call, y, order, result_rank) : y);
 }
 
 /* self with `values` at the indices. */

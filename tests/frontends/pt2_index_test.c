@@ -24,6 +24,9 @@ static void reads_at_indices(void **unused) {
            pair, 2, (float[]){5, 1}, 2);
     expect("input x 7[2,3]\ninput i 5[2]\ny 7[2,2] = aten.index.Tensor self=%x indices=[None,%i]\noutput y\n",
            (void *[]){columns}, 1, (float[]){2, 1, 5, 4}, 4);
+    expect("input x 7[1,2,3]\ninput i 5[2]\ninput j 5[2]\n"
+           "y 7[1,2] = aten.index.Tensor self=%x indices=[None,%i,%j]\noutput y\n",
+           pair, 2, (float[]){5, 1}, 2);
     expect("input x 7[2,3]\ninput i 5[2]\ny 7[2,2] = aten.index_select.default self=%x dim=-1 index=%i\noutput y\n",
            (void *[]){columns}, 1, (float[]){2, 1, 5, 4}, 4);
     expect("input x 7[3,2]\ninput i 5[2]\ny 7[2,2] = aten.embedding.default weight=%x indices=%i\noutput y\n", pair, 1,
