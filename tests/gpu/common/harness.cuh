@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +25,22 @@ inline void on_alarm(int) {
     static const char text[] = "FATAL watchdog: a test hangs\n";
     if (write(1, text, sizeof text - 1) < 0 || write(1, g_running, std::strlen(g_running)) < 0) std::_Exit(4);
     std::_Exit(4);
+}
+
+// Reads the arguments of a harness, prints where it runs, and gives the number of multiprocessors.
+inline int start(int argc, char **argv) {
+    if (argc > 1) g_filter = argv[1];
+    std::signal(SIGALRM, on_alarm);
+    cudaDeviceProp properties;
+    CHECK(cudaGetDeviceProperties(&properties, 0));
+    std::printf("%s, %d multiprocessors\n", properties.name, properties.multiProcessorCount);
+    return properties.multiProcessorCount;
+}
+
+// Prints the counts and gives the exit status.
+inline int finish() {
+    std::printf("%d passed, %d failed\n", g_passed, g_failed);
+    return g_failed == 0 ? 0 : 1;
 }
 
 inline void report_text(const std::string &name, bool ok, const char *text) {

@@ -12,6 +12,21 @@ namespace harness {
 
 enum class Fill { kNormal, kOnes, kMean, kEqual, kRising, kDominant, kExtreme, kOutliers, kNeedle, kTail };
 
+// Scores that a running maximum may get wrong.
+struct ShapedFill {
+    Fill fill;
+    const char *name;
+};
+inline constexpr ShapedFill kShapedFills[] = {{Fill::kEqual, "equal scores"},
+                                              {Fill::kRising, "rising maximum"},
+                                              {Fill::kDominant, "dominating score"},
+                                              {Fill::kOutliers, "outliers"}};
+
+inline const char *dtype_name(int dtype) {
+    static const char *const names[] = {"bf16", "f16", "e4m3", "e5m2"};
+    return names[dtype];
+}
+
 inline void put(std::vector<uint8_t> &data, int64_t index, int dtype, double x) {
     if (reference::element_bytes(dtype) == 1) {
         data[index] = reference::encode_fp8(x, dtype);

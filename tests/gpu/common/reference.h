@@ -15,6 +15,8 @@ namespace reference {
 
 // Element types, by the numbers that the kernels' params.h share.
 constexpr int kBf16 = 0, kF16 = 1, kE4m3 = 2, kE5m2 = 3, kNone = 4;
+// How the output is scaled, likewise.
+constexpr int kDivide = 0, kMultiply = 1, kMultiplyByReciprocal = 2;
 
 inline int element_bytes(int dtype) {
     return dtype == kBf16 || dtype == kF16 ? 2 : 1;
@@ -119,6 +121,14 @@ void parallel(int64_t count, Body body) {
         });
     }
     for (std::thread &thread : threads) thread.join();
+}
+
+// An FP8 output before its rounding: the definition computes it in f32.
+inline double scale_output(double exact, float scale, int via, int mode) {
+    float x = static_cast<float>(exact);
+    if (via != kNone) x = static_cast<float>(decode_16(encode_16(x, via), via));
+    if (mode == kMultiply) return x * scale;
+    return mode == kMultiplyByReciprocal ? x * (1.0f / scale) : x / scale;
 }
 
 // One query row against one sequence's keys; everything already dequantised except the scales.

@@ -9,11 +9,6 @@ namespace harness {
 
 inline const std::vector<int> kEdges = {1, 15, 16, 17, 0, 31, 33, 63, 64, 65, 127, 129, 300, 1000, 2049};
 
-inline const char *dtype_name(int dtype) {
-    static const char *const names[] = {"bf16", "f16", "e4m3", "e5m2"};
-    return names[dtype];
-}
-
 inline void test_shapes() {
     const int groups[] = {1, 2, 4, 5, 8, 16};
     for (int kv : {QF_DECODE_E4M3, QF_DECODE_E5M2, QF_DECODE_BF16}) {
@@ -243,17 +238,13 @@ inline void test_numerics() {
         c.name = "flat tail at 2^-" + std::to_string(exponent);
         test(c);
     }
-    const std::pair<Fill, const char *> fills[] = {{Fill::kEqual, "equal scores"},
-                                                   {Fill::kRising, "rising maximum"},
-                                                   {Fill::kDominant, "dominating score"},
-                                                   {Fill::kOutliers, "outliers"}};
-    for (const auto &fill : fills) {
+    for (const ShapedFill &fill : kShapedFills) {
         for (int out : {QF_DECODE_E4M3, QF_DECODE_BF16}) {
             for (int ctas : {0, 1}) {
                 Case c;
-                c.problem.out_dtype = out, c.keys = fill.first, c.lengths = {3000, 100, 17}, c.ctas = ctas;
-                if (fill.first == Fill::kEqual) c.out_scale = 0.00531f;
-                c.name = std::string(fill.second) + " out " + dtype_name(out) + (ctas ? " one CTA" : "");
+                c.problem.out_dtype = out, c.keys = fill.fill, c.lengths = {3000, 100, 17}, c.ctas = ctas;
+                if (fill.fill == Fill::kEqual) c.out_scale = 0.00531f;
+                c.name = std::string(fill.name) + " out " + dtype_name(out) + (ctas ? " one CTA" : "");
                 test(c);
             }
         }

@@ -69,15 +69,10 @@ inline Expected expect(const Setup &s) {
     return e;
 }
 
-// What is rounded to the output's type: the definition computes it in f32.
+// What is rounded to the output's type.
 inline double scaled(const Setup &s, double exact, int head) {
     const float scale = s.out_scale[s.c.head_scales ? head / s.problem.group : 0];
-    float x = static_cast<float>(exact);
-    if (s.c.via != QF_DECODE_NONE) {
-        x = static_cast<float>(reference::decode_16(reference::encode_16(x, s.c.via), s.c.via));
-    }
-    if (s.c.out_mode == QF_DECODE_MUL) return x * scale;
-    return s.c.out_mode == QF_DECODE_MUL_RECIPROCAL ? x * (1.0f / scale) : x / scale;
+    return reference::scale_output(exact, scale, s.c.via, s.c.out_mode);
 }
 
 // Compares the output buffer with the expectation; prints and counts.

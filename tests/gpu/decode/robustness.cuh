@@ -4,6 +4,7 @@
 #pragma once
 
 #include "compare.cuh"
+#include "tests/gpu/common/replay.cuh"
 
 extern "C" __global__ void qf_paged_decode_jitter(const __grid_constant__ qf_decode_params p);
 
@@ -101,47 +102,30 @@ inline void test_replay(bool dependent) {
     Case c;
     c.problem.kv_heads = 8, c.lengths = {4000, 10, 700, 2222, 64, 1, 900};
     Setup s(c);
-    cudaStream_t stream;
-    CHECK(cudaStreamCreate(&stream));
-    s.run(dependent, stream); // attributes are set outside the capture
-    CHECK(cudaStreamSynchronize(stream));
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    s.run(dependent, stream), s.run(dependent, stream);
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    const Stream stream;
+    s.run(dependent, stream.at);
+    stream.wait();
+    const Graph graph(stream, [&] { s.run(dependent, stream.at), s.run(dependent, stream.at); });
     int different = 0;
     const std::vector<std::vector<int>> lengths = {{4000, 10, 700, 2222, 64, 1, 900},
                                                    {1, 1, 1, 1, 1, 1, 1},
                                                    {0, 0, 700, 0, 0, 0, 3},
                                                    {4000, 10, 700, 2222, 64, 1, 900}};
-    std::vector<uint8_t> first;
     for (size_t round = 0; round < lengths.size(); ++round) {
-        Case fresh_case = c;
         const float v_scale = 1.0f + 0.5f * static_cast<float>(round % 3);
         // Same bytes, other lengths: copies of the buffers, new lengths.
         s.d_lengths.upload(lengths[round]);
         s.d_v_scale.upload({v_scale, v_scale, v_scale, v_scale, v_scale, v_scale, v_scale, v_scale});
-        std::vector<uint8_t> reference_bits;
         s.d_out.fill(0xAA);
-        CHECK(launch(s.problem, s.choice, s.p, false, stream));
-        CHECK(cudaStreamSynchronize(stream));
-        reference_bits = s.d_out.download();
-        for (int replay = 0; replay < 20; ++replay) {
-            s.d_out.fill(0x55);
-            CHECK(cudaGraphLaunch(exec, stream));
-            CHECK(cudaStreamSynchronize(stream));
-            different += s.d_out.download() != reference_bits;
-        }
+        CHECK(launch(s.problem, s.choice, s.p, false, stream.at));
+        stream.wait();
+        const std::vector<uint8_t> fresh = s.d_out.download();
+        different += count_different(s.d_out, fresh, 20, 0x55, [&](int) { graph.run(); });
         s.lengths = lengths[round];
         for (float &x : s.v_scale) x = v_scale;
         compare(s, expect(s), name + " round " + std::to_string(round));
     }
     report(name + ": 80 replays equal a fresh launch", different == 0, "%.0f differ", different);
-    CHECK(cudaGraphExecDestroy(exec));
-    CHECK(cudaGraphDestroy(graph));
-    CHECK(cudaStreamDestroy(stream));
     alarm(0);
 }
 
@@ -173,30 +157,28 @@ inline void test_late_predecessor() {
     Case c;
     c.problem.kv_heads = 4, c.lengths = {2000, 300, 4000};
     Setup s(c);
-    cudaStream_t stream;
-    CHECK(cudaStreamCreate(&stream));
-    s.run(false, stream);
-    CHECK(cudaStreamSynchronize(stream));
+    const Stream stream;
+    s.run(false, stream.at);
+    stream.wait();
     const std::vector<uint8_t> full = s.d_out.download();
     Device<int> long_lengths(s.lengths), short_lengths(std::vector<int>{1, 2, 3}), right_table(s.table),
         wrong_table(std::vector<int>(s.table.size(), s.table[0]));
-    CHECK(launch_late_writer(s, short_lengths.data, wrong_table.data, 0, stream));
-    s.run(true, stream);
-    CHECK(cudaStreamSynchronize(stream));
+    CHECK(launch_late_writer(s, short_lengths.data, wrong_table.data, 0, stream.at));
+    s.run(true, stream.at);
+    stream.wait();
     const std::vector<uint8_t> small = s.d_out.download();
     int wrong = 0;
     for (int i = 0; i < 50; ++i) {
-        CHECK(launch_late_writer(s, long_lengths.data, right_table.data, 20, stream));
-        s.run(true, stream);
-        CHECK(cudaStreamSynchronize(stream));
+        CHECK(launch_late_writer(s, long_lengths.data, right_table.data, 20, stream.at));
+        s.run(true, stream.at);
+        stream.wait();
         wrong += s.d_out.download() != full;
-        CHECK(launch_late_writer(s, short_lengths.data, wrong_table.data, 20, stream));
-        s.run(true, stream);
-        CHECK(cudaStreamSynchronize(stream));
+        CHECK(launch_late_writer(s, short_lengths.data, wrong_table.data, 20, stream.at));
+        s.run(true, stream.at);
+        stream.wait();
         wrong += s.d_out.download() != small;
     }
     report("late predecessor writes lengths and tables", wrong == 0 && small != full, "%.0f of 100 wrong", wrong);
-    CHECK(cudaStreamDestroy(stream));
     alarm(0);
 }
 
@@ -211,35 +193,27 @@ inline void test_overlap() {
     Setup first(a), second(b);
     // One workspace for both, as in a plan.
     second.p.partials = first.p.partials, second.p.tickets = first.p.tickets;
-    cudaStream_t stream;
-    CHECK(cudaStreamCreate(&stream));
-    first.run(false, stream), second.run(false, stream);
-    CHECK(cudaStreamSynchronize(stream));
+    const Stream stream;
+    first.run(false, stream.at), second.run(false, stream.at);
+    stream.wait();
     const std::vector<uint8_t> want_first = first.d_out.download(), want_second = second.d_out.download();
     const int launches = 1000;
     const size_t bytes = want_first.size();
     Device<uint8_t> outputs(bytes * launches);
     outputs.fill(0xAA);
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    for (int i = 0; i < launches; ++i) {
-        Setup &s = i & 1 ? second : first;
-        s.p.out = outputs.data + bytes * i;
-        s.run(true, stream);
-    }
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
-    CHECK(cudaGraphLaunch(exec, stream));
-    CHECK(cudaStreamSynchronize(stream));
+    const Graph graph(stream, [&] {
+        for (int i = 0; i < launches; ++i) {
+            Setup &s = i & 1 ? second : first;
+            s.p.out = outputs.data + bytes * i;
+            s.run(true, stream.at);
+        }
+    });
+    graph.run();
     const std::vector<uint8_t> got = outputs.download();
     int wrong = 0;
     for (int i = 0; i < launches; ++i)
         wrong += std::memcmp(&got[bytes * i], (i & 1 ? want_second : want_first).data(), bytes) != 0;
     report("overlap: 1000 dependent launches, alternating lengths", wrong == 0, "%.0f wrong", wrong);
-    CHECK(cudaGraphExecDestroy(exec));
-    CHECK(cudaGraphDestroy(graph));
-    CHECK(cudaStreamDestroy(stream));
     alarm(0);
 }
 
@@ -258,14 +232,11 @@ inline void test_jitter() {
             s.run();
             CHECK(cudaDeviceSynchronize());
             const std::vector<uint8_t> want = s.d_out.download();
-            int wrong = 0;
-            for (int i = 0; i < 50; ++i) {
-                s.d_out.fill(0xAA);
+            const int wrong = count_different(s.d_out, want, 50, 0xAA, [&](int i) {
                 CHECK(launch_kernel(reinterpret_cast<const void *>(qf_paged_decode_jitter), s.problem, s.choice, s.p,
                                     i % 2 != 0, nullptr));
                 CHECK(cudaDeviceSynchronize());
-                wrong += s.d_out.download() != want;
-            }
+            });
             report("jitter, clusters " + std::to_string(1 << s.choice.cluster_shift) + " heads " +
                        std::to_string(heads),
                    wrong == 0, "%.0f of 50 differ", wrong);
@@ -303,10 +274,8 @@ inline void test_large_cache() {
         c.problem.kv_heads = 2, c.lengths = {500, 33}, c.head_major = major != 0;
         Setup s(c);
         const int64_t page_bytes = 64 * 2 * 128, extra = (int64_t{5} << 30) / page_bytes;
-        Device<uint8_t> large_k((extra + s.pages) * page_bytes), large_v((extra + s.pages) * page_bytes);
-        large_k.fill(0x7F), large_v.fill(0x7F);
-        CHECK(cudaMemcpy(large_k.data + extra * page_bytes, s.k.data(), s.k.size(), cudaMemcpyHostToDevice));
-        CHECK(cudaMemcpy(large_v.data + extra * page_bytes, s.v.data(), s.v.size(), cudaMemcpyHostToDevice));
+        const Device<uint8_t> large_k = far_behind(s.k, extra * page_bytes),
+                              large_v = far_behind(s.v, extra * page_bytes);
         encode_cache(make_cache(large_k.data, extra + s.pages, s.problem, c.head_major), s.problem, s.choice.box_bytes,
                      &s.p.k_map);
         encode_cache(make_cache(large_v.data, extra + s.pages, s.problem, c.head_major), s.problem, s.choice.box_bytes,

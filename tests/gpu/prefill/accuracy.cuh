@@ -7,11 +7,6 @@
 
 namespace harness {
 
-inline const char *dtype_name(int dtype) {
-    static const char *const names[] = {"bf16", "f16", "e4m3", "e5m2"};
-    return names[dtype];
-}
-
 inline void test_shapes() {
     // Dense, lengths around every tile edge; q and k of one length, and q shorter.
     for (int mask = 0; mask < 3; ++mask) {
@@ -274,17 +269,13 @@ inline void test_numerics(int dtype) {
         c.name = type + "needle among " + std::to_string(length);
         test(c);
     }
-    const std::pair<Fill, const char *> fills[] = {{Fill::kEqual, "equal scores"},
-                                                   {Fill::kRising, "rising maximum"},
-                                                   {Fill::kDominant, "dominating score"},
-                                                   {Fill::kOutliers, "outliers"}};
-    for (const auto &fill : fills) {
+    for (const ShapedFill &fill : kShapedFills) {
         for (int out : {QF_PREFILL_E4M3, QF_PREFILL_BF16}) {
             Case c;
-            c.dtype = dtype, c.out_dtype = out, c.keys = fill.first, c.queries = {100, 100}, c.lengths = {3000, 100};
+            c.dtype = dtype, c.out_dtype = out, c.keys = fill.fill, c.queries = {100, 100}, c.lengths = {3000, 100};
             c.row_step = 3;
-            if (fill.first == Fill::kEqual) c.out_scale = 0.00531f;
-            c.name = type + fill.second + " out " + dtype_name(out);
+            if (fill.fill == Fill::kEqual) c.out_scale = 0.00531f;
+            c.name = type + fill.name + " out " + dtype_name(out);
             test(c);
         }
     }

@@ -59,16 +59,11 @@ inline std::vector<ExpectedRow> expect(const Setup &s) {
     return rows;
 }
 
-// What is rounded to the output's type: the definition computes it in f32.
+// What is rounded to the output's type.
 inline double scaled(const Setup &s, double exact, int head) {
     if (s.out_bytes() == 2) return exact;
     const float scale = s.out_scale[s.c.head_scales ? head / s.c.group : 0];
-    float x = static_cast<float>(exact);
-    if (s.c.via != QF_PREFILL_NONE) {
-        x = static_cast<float>(reference::decode_16(reference::encode_16(x, s.c.via), s.c.via));
-    }
-    if (s.c.out_mode == QF_PREFILL_MUL) return x * scale;
-    return s.c.out_mode == QF_PREFILL_MUL_RECIPROCAL ? x * (1.0f / scale) : x / scale;
+    return reference::scale_output(exact, scale, s.c.via, s.c.out_mode);
 }
 
 struct Totals {

@@ -4,20 +4,13 @@
 //
 // prefill_accuracy [NAME-SUBSTRING]   runs all tests (or those whose name contains the argument), prints one line for
 // each and a count; exit status 0 when all passed. A watchdog aborts the process when one test takes over a minute.
-#include <csignal>
-
 #include "accuracy.cuh"
 #include "robustness.cuh"
 
 using namespace harness;
 
 int main(int argc, char **argv) {
-    if (argc > 1) g_filter = argv[1];
-    std::signal(SIGALRM, on_alarm);
-    cudaDeviceProp properties;
-    CHECK(cudaGetDeviceProperties(&properties, 0));
-    g_ctas = properties.multiProcessorCount;
-    std::printf("%s, %d multiprocessors\n", properties.name, properties.multiProcessorCount);
+    g_ctas = start(argc, argv);
     test_shapes();
     test_attributes();
     test_kernels();
@@ -35,6 +28,5 @@ int main(int argc, char **argv) {
         }
     }
     test_overlap(QF_PREFILL_E4M3, QF_PREFILL_WISH_SHARED, QF_PREFILL_WISH_INSIDE);
-    std::printf("%d passed, %d failed\n", g_passed, g_failed);
-    return g_failed == 0 ? 0 : 1;
+    return finish();
 }

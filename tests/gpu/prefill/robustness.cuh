@@ -4,6 +4,7 @@
 #pragma once
 
 #include "accuracy.cuh"
+#include "tests/gpu/common/replay.cuh"
 
 extern "C" __global__ void qf_prefill_jitter_e4m3(const __grid_constant__ qf_prefill_params p);
 extern "C" __global__ void qf_prefill_jitter_e4m3_before(const __grid_constant__ qf_prefill_params p);
@@ -78,16 +79,10 @@ inline void test_replay(int dtype, bool dependent, int wish) {
     c.dtype = dtype, c.packed = true, c.page_size = 64, c.queries = {300, 64, 1, 135}, c.lengths = {700, 64, 500, 2000},
     c.row_step = 7, c.wish = wish;
     Setup s(c);
-    cudaStream_t stream;
-    CHECK(cudaStreamCreate(&stream));
-    s.run(dependent, stream); // attributes are set outside the capture
-    CHECK(cudaStreamSynchronize(stream));
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    s.run(dependent, stream), s.run(dependent, stream);
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    const Stream stream;
+    s.run(dependent, stream.at);
+    stream.wait();
+    const Graph graph(stream, [&] { s.run(dependent, stream.at), s.run(dependent, stream.at); });
     const std::vector<std::vector<int>> lengths = {
         {700, 64, 500, 2000}, {300, 64, 1, 135}, {0, 0, 499, 1023}, {700, 64, 500, 2000}};
     const std::vector<std::vector<int>> queries = {
@@ -100,24 +95,16 @@ inline void test_replay(int dtype, bool dependent, int wish) {
         s.d_lengths.upload(lengths[round]), s.d_q_start.upload(start);
         s.d_v_scale.upload(std::vector<float>(s.v_scale.size(), v_scale));
         s.d_out.fill(0xAA), s.d_transposed.fill(0x7F);
-        CHECK(launch(s.problem, s.choice, s.p, false, stream));
-        CHECK(cudaStreamSynchronize(stream));
+        CHECK(launch(s.problem, s.choice, s.p, false, stream.at));
+        stream.wait();
         const std::vector<uint8_t> fresh = s.d_out.download();
-        for (int replay = 0; replay < 20; ++replay) {
-            s.d_out.fill(0x55);
-            CHECK(cudaGraphLaunch(exec, stream));
-            CHECK(cudaStreamSynchronize(stream));
-            different += s.d_out.download() != fresh;
-        }
+        different += count_different(s.d_out, fresh, 20, 0x55, [&](int) { graph.run(); });
         s.lengths = lengths[round], s.q_start = start, s.c.queries = queries[round];
         for (float &x : s.v_scale) x = v_scale;
         compare(s, expect(s), name + " round " + std::to_string(round));
     }
     report(name + ": 80 replays equal a fresh launch", different == 0, "%.0f differ", different);
     report(name + ": the ticket is zero", s.d_ticket.download()[0] == 0, "");
-    CHECK(cudaGraphExecDestroy(exec));
-    CHECK(cudaGraphDestroy(graph));
-    CHECK(cudaStreamDestroy(stream));
     alarm(0);
 }
 
@@ -136,22 +123,20 @@ inline void test_overlap(int dtype, int first_wish, int second_wish) {
     second.p.ticket = first.p.ticket;
     Device<uint8_t> transposed(std::max(first.choice.transposed_bytes, second.choice.transposed_bytes));
     first.p.transposed = second.p.transposed = transposed.data;
-    cudaStream_t stream;
-    CHECK(cudaStreamCreate(&stream));
-    first.run(false, stream), second.run(false, stream);
-    CHECK(cudaStreamSynchronize(stream));
+    const Stream stream;
+    first.run(false, stream.at), second.run(false, stream.at);
+    stream.wait();
     const std::vector<uint8_t> want_first = first.d_out.download(), want_second = second.d_out.download();
     int wrong = 0;
     for (int i = 0; i < 20; ++i) {
         first.d_out.fill(0x55), second.d_out.fill(0x55);
         CHECK(cudaDeviceSynchronize());
-        for (int k = 0; k < 25; ++k) first.run(true, stream), second.run(true, stream);
-        CHECK(cudaStreamSynchronize(stream));
+        for (int k = 0; k < 25; ++k) first.run(true, stream.at), second.run(true, stream.at);
+        stream.wait();
         wrong += first.d_out.download() != want_first;
         wrong += second.d_out.download() != want_second;
     }
     report(name + ": 1000 dependent launches of two problems", wrong == 0, "%.0f wrong", wrong);
-    CHECK(cudaStreamDestroy(stream));
     alarm(0);
 }
 
@@ -175,13 +160,10 @@ inline void test_jitter(int dtype, int wish) {
         s.run();
         CHECK(cudaDeviceSynchronize());
         const std::vector<uint8_t> want = s.d_out.download();
-        int wrong = 0;
-        for (int i = 0; i < 50; ++i) {
-            s.d_out.fill(0xAA);
+        const int wrong = count_different(s.d_out, want, 50, 0xAA, [&](int i) {
             CHECK(launch_kernel(kernel, s.choice, s.p, i % 2 != 0, nullptr));
             CHECK(cudaDeviceSynchronize());
-            wrong += s.d_out.download() != want;
-        }
+        });
         report(name + (c.packed ? "paged" : mask_name(c)) + wish_name(wish), wrong == 0, "%.0f of 50 differ", wrong);
         alarm(0);
     }
@@ -199,10 +181,8 @@ inline void test_large_cache(int dtype, int wish) {
         Setup s(c);
         const int64_t row = int64_t{c.head_dim} * reference::element_bytes(dtype);
         const int64_t page_bytes = 64 * c.kv_heads * row, extra = (int64_t{5} << 30) / page_bytes;
-        Device<uint8_t> large_k((extra + s.outer) * page_bytes), large_v((extra + s.outer) * page_bytes);
-        large_k.fill(0x7F), large_v.fill(0x7F);
-        CHECK(cudaMemcpy(large_k.data + extra * page_bytes, s.k.data(), s.k.size(), cudaMemcpyHostToDevice));
-        CHECK(cudaMemcpy(large_v.data + extra * page_bytes, s.v.data(), s.v.size(), cudaMemcpyHostToDevice));
+        const Device<uint8_t> large_k = far_behind(s.k, extra * page_bytes),
+                              large_v = far_behind(s.v, extra * page_bytes);
         s.problem.pages = extra + s.outer;
         qf_prefill_tensor tensor = {large_k.data, c.head_major ? row : row * c.kv_heads, c.head_major ? row * 64 : row,
                                     page_bytes};
