@@ -157,28 +157,19 @@ static void what_is_no_call_is_refused(void **state) {
     running_close(&r);
 }
 
+static qf_status compile_again(running *r, void *user, qf_plan **out_plan) {
+    (void)user;
+    return qf_compile_site(r->graph, node_of(r, QF_OP_attention), NULL, out_plan);
+}
+
 static void fails_at_every_allocation(void **state) {
     (void)state;
     running r;
     running_parse(&r, ATTENTION);
     static const float bias[2] = {1, 2};
     assert_int_equal(qf_graph_bind_weight(r.graph, "bias", bias, sizeof bias), QF_OK);
-    qf_node node = node_of(&r, QF_OP_attention);
-    for (uint64_t n = 1;; n++) {
-        qf_plan *plan = NULL;
-        r.check.fail_at = r.check.allocations + n;
-        qf_status status = qf_compile_site(r.graph, node, NULL, &plan);
-        bool fired = r.check.allocations >= r.check.fail_at;
-        r.check.fail_at = 0;
-        qf_context_clear_status(r.context);
-        if (!fired) {
-            assert_int_equal(status, QF_OK);
-            qf_plan_destroy(plan);
-            break;
-        }
-        assert_int_equal(status, QF_ERROR_OUT_OF_MEMORY);
-        assert_null(plan);
-    }
+    compile(&r, QF_OP_attention);
+    running_sweep(&r, compile_again, NULL);
     running_close(&r);
 }
 

@@ -3,7 +3,7 @@
 #ifndef QF_TESTS_KERNELS_CUDA_CHECK_H
 #define QF_TESTS_KERNELS_CUDA_CHECK_H
 
-#include "tests/check.h"
+#include "tests/kernels/defaults.h"
 
 #include "kernels/cuda/builder.h"
 
@@ -53,25 +53,12 @@ static inline void cuda_finish(cuda_test *test) {
     check_destroy(test->context, &test->state);
 }
 
-static inline void cuda_default(qf_kernel_attribute *attribute, const qf_attribute_info *info) {
-    const char *text = info->default_text;
-    if (!text) return;
-    switch (info->kind) {
-    case QF_ATTRIBUTE_BOOL: attribute->integer = strcmp(text, "true") == 0; return;
-    case QF_ATTRIBUTE_FLOAT: attribute->number = strtod(text, NULL); return;
-    case QF_ATTRIBUTE_DTYPE: attribute->integer = qf_dtype_from_name(text); return;
-    case QF_ATTRIBUTE_ENUM: attribute->integer = qf_enum_number(info->enumeration, qf_text_of(text)); return;
-    case QF_ATTRIBUTE_STRING: attribute->string = ""; return;
-    default: attribute->integer = strtoll(text, NULL, 10); return;
-    }
-}
-
 /* The next step of the plan. Results are read after the plan unless told otherwise. */
 static inline qf_kernel_step *cuda_add(cuda_test *test, qf_op op) {
     qf_kernel_step *step = &test->steps[test->count];
     cuda_step *room = &test->rooms[test->count++];
     const qf_op_info *info = qf_op_info_of(op);
-    for (uint32_t i = 0; i < info->attribute_count; i++) cuda_default(&room->attributes[i], &info->attributes[i]);
+    for (uint32_t i = 0; i < info->attribute_count; i++) kernel_default(&room->attributes[i], &info->attributes[i]);
     for (uint32_t i = 0; i < MOST_RESULTS; i++) room->last_uses[i] = UINT32_MAX;
     step->last_uses = room->last_uses;
     step->call = (qf_kernel_call){.op = op,

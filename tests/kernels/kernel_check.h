@@ -3,7 +3,7 @@
 #ifndef QF_TESTS_KERNELS_KERNEL_CHECK_H
 #define QF_TESTS_KERNELS_KERNEL_CHECK_H
 
-#include "tests/check.h"
+#include "tests/kernels/defaults.h"
 
 #include <math.h>
 
@@ -44,24 +44,10 @@ static inline size_t view_bytes(const qf_view *view) {
     return (size_t)qf_dtype_bytes(view->dtype, (uint64_t)view_count(view));
 }
 
-static inline void check_default(kernel_test *test, uint32_t index, const qf_attribute_info *info) {
-    qf_kernel_attribute *attribute = &test->attributes[index];
-    const char *text = info->default_text;
-    if (!text) return;
-    switch (info->kind) {
-    case QF_ATTRIBUTE_BOOL: attribute->integer = strcmp(text, "true") == 0; return;
-    case QF_ATTRIBUTE_FLOAT: attribute->number = strtod(text, NULL); return;
-    case QF_ATTRIBUTE_DTYPE: attribute->integer = qf_dtype_from_name(text); return;
-    case QF_ATTRIBUTE_ENUM: attribute->integer = qf_enum_number(info->enumeration, qf_text_of(text)); return;
-    case QF_ATTRIBUTE_STRING: attribute->string = ""; return;
-    default: attribute->integer = strtoll(text, NULL, 10); return;
-    }
-}
-
 static inline void check_start(kernel_test *test, qf_op op) {
     const qf_op_info *info = qf_op_info_of(op);
     memset(test, 0, sizeof *test);
-    for (uint32_t i = 0; i < info->attribute_count; i++) check_default(test, i, &info->attributes[i]);
+    for (uint32_t i = 0; i < info->attribute_count; i++) kernel_default(&test->attributes[i], &info->attributes[i]);
     test->call = (qf_kernel_call){.op = op,
                                   .operands = test->operands,
                                   .results = test->results,

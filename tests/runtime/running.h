@@ -109,4 +109,29 @@ static inline void running_dump_lacks(running *r, const char *part) {
     qf_buffer_destroy(&dump);
 }
 
+/* Makes a plan again and again, its first allocation failing, then its second, ..., until it succeeds. Failures leave a
+ * status and no plan, and the plan in the end is the one that is there already, if any. */
+static inline void running_sweep(running *r, qf_status (*make)(running *r, void *user, qf_plan **out_plan),
+                                 void *user) {
+    bool fired = true;
+    for (uint64_t n = 1; fired; n++) {
+        qf_plan *plan = NULL;
+        r->check.fail_at = r->check.allocations + n;
+        qf_status status = make(r, user, &plan);
+        fired = r->check.allocations >= r->check.fail_at;
+        r->check.fail_at = 0;
+        qf_context_clear_status(r->context);
+        assert_int_equal(status, fired ? QF_ERROR_OUT_OF_MEMORY : QF_OK);
+        assert_int_equal(plan == NULL, fired);
+        if (plan && r->plan) {
+            qf_buffer expected = running_dump(r), found = {.context = r->context};
+            assert_int_equal(qf_plan_print(r->context, plan, running_append, &found), QF_OK);
+            assert_string_equal(found.data, expected.data);
+            qf_buffer_destroy(&expected);
+            qf_buffer_destroy(&found);
+        }
+        qf_plan_destroy(plan);
+    }
+}
+
 #endif
