@@ -317,17 +317,28 @@ static void send(qf_context *context, qf_severity severity, qf_status status, co
     context->handler(context->handler_user, &diagnostic);
 }
 
+qf_status qf_fail_list(qf_context *context, qf_status status, const qf_position *position, const char *format,
+                       va_list arguments) {
+    send(context, QF_SEVERITY_ERROR, status, position, format, arguments);
+    return qf_record(context, status);
+}
+
 qf_status qf_fail(qf_context *context, qf_status status, const qf_position *position, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    send(context, QF_SEVERITY_ERROR, status, position, format, arguments);
+    (void)qf_fail_list(context, status, position, format, arguments);
     va_end(arguments);
-    return qf_record(context, status);
+    return status;
+}
+
+void qf_message_list(qf_context *context, qf_severity severity, const qf_position *position, const char *format,
+                     va_list arguments) {
+    send(context, severity, QF_OK, position, format, arguments);
 }
 
 void qf_message(qf_context *context, qf_severity severity, const qf_position *position, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    send(context, severity, QF_OK, position, format, arguments);
+    qf_message_list(context, severity, position, format, arguments);
     va_end(arguments);
 }

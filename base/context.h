@@ -114,6 +114,11 @@ qf_status qf_fail(qf_context *context, qf_status status, const qf_position *posi
 /* Sends a message without recording a failure. */
 void qf_message(qf_context *context, qf_severity severity, const qf_position *position, const char *format, ...)
     QF_PRINTF(4, 5);
+/* The same for functions that take a format themselves. */
+qf_status qf_fail_list(qf_context *context, qf_status status, const qf_position *position, const char *format,
+                       va_list arguments) QF_PRINTF(4, 0);
+void qf_message_list(qf_context *context, qf_severity severity, const qf_position *position, const char *format,
+                     va_list arguments) QF_PRINTF(4, 0);
 /* Records without a message (out of memory: nothing may be allocated). Returns `status`. */
 qf_status qf_record(qf_context *context, qf_status status);
 

@@ -345,14 +345,14 @@ qf_position qf_lexer_position(const qf_lexer *lexer, const qf_token *token, char
 }
 
 qf_status qf_lexer_fail(qf_lexer *lexer, const qf_token *token, qf_status status, const char *format, ...) {
-    char message[1024], storage[QF_LOCATION_SIZE];
+    char storage[QF_LOCATION_SIZE];
     va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
     qf_position position = qf_lexer_position(lexer, token, storage);
     lexer->fault_count++;
-    return qf_fail(lexer->context, status, &position, "%s", message);
+    va_start(arguments, format);
+    (void)qf_fail_list(lexer->context, status, &position, format, arguments);
+    va_end(arguments);
+    return status;
 }
 
 qf_status qf_lexer_unexpected(qf_lexer *lexer, const char *what) {

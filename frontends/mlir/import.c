@@ -10,13 +10,12 @@
 
 static qf_status module_fault(qf_mlir_import_state *import, qf_status status, const char *format, ...) QF_PRINTF(3, 4);
 static qf_status module_fault(qf_mlir_import_state *import, qf_status status, const char *format, ...) {
-    char text[512];
     va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     qf_position position = {.location = import->options.name};
-    return qf_fail(import->context, status, &position, "%s", text);
+    va_start(arguments, format);
+    (void)qf_fail_list(import->context, status, &position, format, arguments);
+    va_end(arguments);
+    return status;
 }
 
 static qf_mlir_import_options complete_options(const qf_mlir_import_options *given) {

@@ -7,14 +7,12 @@
 #include "frontends/mlir/build.h"
 
 qf_mlir_outcome qf_mlir_fault(qf_mlir_call *call, qf_status status, const char *format, ...) {
-    char text[1024];
     va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     qf_position position = {.location = call->where};
     call->import->failed = true;
-    (void)qf_fail(call->import->context, status, &position, "%s", text);
+    va_start(arguments, format);
+    (void)qf_fail_list(call->import->context, status, &position, format, arguments);
+    va_end(arguments);
     return QF_MLIR_FAILED;
 }
 

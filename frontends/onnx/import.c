@@ -15,25 +15,21 @@
 
 qf_onnx_outcome qf_onnx_fault(qf_onnx_call *call, qf_status status, const char *format, ...) {
     if (call->import->reported) return QF_ONNX_FAILED; /* the first one ends the import; others only follow from it */
-    char text[1024];
     va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     qf_position position = {.location = call->where};
     call->import->failed = call->import->reported = true;
-    (void)qf_fail(call->import->context, status, &position, "%s", text);
+    va_start(arguments, format);
+    (void)qf_fail_list(call->import->context, status, &position, format, arguments);
+    va_end(arguments);
     return QF_ONNX_FAILED;
 }
 
 void qf_onnx_warn(const qf_onnx_call *call, const char *format, ...) {
-    char text[1024];
     va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     qf_position position = {.location = call->where};
-    qf_message(call->import->context, QF_SEVERITY_WARNING, &position, "%s", text);
+    va_start(arguments, format);
+    qf_message_list(call->import->context, QF_SEVERITY_WARNING, &position, format, arguments);
+    va_end(arguments);
 }
 
 /* --- nodes --- */

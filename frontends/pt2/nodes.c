@@ -8,27 +8,23 @@
 #include "frontends/pt2/functional.h"
 
 qf_pt2_outcome qf_pt2_fault(qf_pt2_call *call, qf_status status, const char *format, ...) {
-    char text[1024];
     va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     qf_position position = {.location = call->where};
     call->import->failed = true;
-    (void)qf_fail(call->import->context, status, &position, "%s", text);
+    va_start(arguments, format);
+    (void)qf_fail_list(call->import->context, status, &position, format, arguments);
+    va_end(arguments);
     return QF_PT2_FAILED;
 }
 
 void qf_pt2_warn(qf_pt2_import *import, const char *location, const char *format, ...) {
-    char text[1024];
     va_list arguments;
     if (import->warning_count++ < import->warnings_sent) return; /* a second attempt says it again */
     import->warnings_sent++;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
     qf_position position = {.location = location};
-    qf_message(import->context, QF_SEVERITY_WARNING, &position, "%s", text);
+    va_start(arguments, format);
+    qf_message_list(import->context, QF_SEVERITY_WARNING, &position, format, arguments);
+    va_end(arguments);
 }
 
 /* --- where a node comes from --- */
