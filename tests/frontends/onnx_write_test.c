@@ -1,7 +1,10 @@
 /* Owns: tests of what is written: names, attributes, and what was carried through without being understood.
  * Does not own: models that go there and back (round_trip_test.c).
  * Next: frontends/onnx/export.c. */
+#include "tests/folder.h"
 #include "tests/frontends/importing.h"
+
+#include "base/file.h"
 
 static void branches_keep_what_they_read(void **unused) {
     (void)unused;
@@ -111,12 +114,39 @@ static void outputs_keep_their_names(void **unused) {
     end(b, graph, context);
 }
 
+/* The bytes are those in memory; a path that cannot be written is a located failure. */
+static void models_are_written_to_files(void **unused) {
+    (void)unused;
+    char folder[FOLDER_PATH], path[FOLDER_PATH];
+    qf_context *context = check_context(&state);
+    builder *b = b_begin(20);
+    b_input(b, "x", FLOAT, "2");
+    (void)b_node(b, "", "Neg", "x", "y");
+    b_output(b, "y");
+    qf_graph *graph = good(b, context);
+    written_model memory = write_model(graph);
+    assert_true(folder_make(folder));
+    assert_int_equal(qf_onnx_export_file(graph, folder_path(path, folder, "m.onnx")), QF_OK);
+    qf_mapping file;
+    assert_int_equal(qf_map_file(context, path, 1 << 20, path, &file), QF_OK);
+    assert_int_equal(file.size, memory.size);
+    assert_memory_equal(file.data, memory.data, memory.size);
+    qf_unmap_file(&file);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(qf_onnx_export_file(graph, folder), QF_ERROR_IO);
+    qf_context_clear_status(context);
+    assert_int_equal(rmdir(folder), 0);
+    written_free(context, &memory);
+    end(b, graph, context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(branches_keep_what_they_read),
         cmocka_unit_test(element_types_that_are_unknown_stay),
         cmocka_unit_test(fused_attention_is_written_with_all_it_has),
         cmocka_unit_test(outputs_keep_their_names),
+        cmocka_unit_test(models_are_written_to_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,12 +201,49 @@ static void refusals_leave_the_graph_alone(void **unused) {
     check_destroy(context, &state);
 }
 
+static void shorter_ways_build_and_counts_are_told(void **unused) {
+    (void)unused;
+    check_state state;
+    qf_context *context = check_context(&state);
+    qf_graph *graph;
+    assert_int_equal(qf_graph_create(context, NULL, &graph), QF_OK);
+    assert_ptr_equal(qf_graph_context(graph), context);
+    assert_int_equal(qf_graph_input_count(graph), 0);
+    qf_value x = qf_graph_add_input(graph, "x", qf_type_from_text(context, "f8E4M3FN[T, 2]"));
+    assert_int_equal(qf_graph_input_count(graph), 1);
+    const float numbers[] = {1.5f, -2};
+    qf_type pair = qf_type_from_text(context, "f32[2]");
+    qf_value two = qf_graph_add_constant(graph, pair, numbers, sizeof numbers);
+    qf_value wide = qf_graph_add_dequantize(graph, x, qf_graph_add_scalar(graph, QF_F32, 0.5), QF_F16);
+    qf_value cast = qf_graph_add_cast(graph, two, QF_F16, false);
+    qf_value y = qf_graph_add_binary(graph, QF_OP_add, wide, cast);
+    assert_string_equal(qf_type_text(context, qf_value_get_type(graph, y)), "f16[T, 2]");
+    qf_node node = qf_value_get_producer(graph, cast);
+    assert_int_equal(qf_node_result_count(graph, node), 1);
+    assert_int_equal(qf_node_result_count(graph, (qf_node){9999}), 0);
+    qf_setting setting;
+    assert_int_equal(qf_node_get_attribute(graph, node, "saturate", &setting), QF_OK);
+    assert_false(setting.as.truth);
+    qf_node_set_tag(graph, node, 5);
+    qf_node_set_tag(graph, (qf_node){9999}, 6);
+    assert_int_equal(qf_node_tag(graph, node), 5);
+    assert_int_equal(qf_graph_finish(graph, &y, NULL, 1), QF_OK);
+    /* As many bytes as the type says. */
+    assert_int_equal(qf_graph_add_constant(graph, pair, numbers, 4).id, 0);
+    assert_int_not_equal(qf_context_status(context), QF_OK);
+    qf_context_clear_status(context);
+    assert_int_equal(qf_graph_verify(graph), QF_OK);
+    qf_graph_destroy(graph);
+    check_destroy(context, &state);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(builds_what_the_text_says),
         cmocka_unit_test(reads_nodes_and_values),
         cmocka_unit_test(weights_are_borrowed_by_name),
         cmocka_unit_test(refusals_leave_the_graph_alone),
+        cmocka_unit_test(shorter_ways_build_and_counts_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
