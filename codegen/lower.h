@@ -59,8 +59,6 @@ uint32_t qf_lower_dim(qf_lowering *lowering, qf_dim dim);
 /* --- placement.c --- */
 /* Placements of all values, steps of all nodes. */
 bool qf_lower_placements(qf_lowering *lowering);
-/* Number of elements is known not to matter: true where the value has storage (ranked, no token). */
-bool qf_lower_has_storage(const qf_lowering *lowering, qf_value value);
 
 /* --- memory.c --- */
 /* Lives, in-place updates, outputs' memory, slots of the workspace. */

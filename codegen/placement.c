@@ -9,7 +9,7 @@ typedef struct alias {
     qf_dim offset; /* elements; 0 id: none */
 } alias;
 
-bool qf_lower_has_storage(const qf_lowering *lowering, qf_value value) {
+static bool has_storage(const qf_lowering *lowering, qf_value value) {
     qf_type type = qf_value_type(lowering->graph, value);
     qf_dtype dtype = qf_type_dtype(lowering->context, type);
     return qf_type_is_ranked(lowering->context, type) && dtype != QF_TOKEN && dtype != QF_DTYPE_NONE;
@@ -93,8 +93,7 @@ static alias alias_of(const qf_lowering *lowering, qf_node node, uint32_t result
     const alias no = {0}, same = {.possible = true, .whole = true};
     const qf_node_data *data = qf_node_at(lowering->graph, node);
     if (!data->operand_count || !data->operands[0].value.id ||
-        !lowering->placements[data->operands[0].value.id].root.id ||
-        !qf_lower_has_storage(lowering, qf_result_at(data, result)))
+        !lowering->placements[data->operands[0].value.id].root.id || !has_storage(lowering, qf_result_at(data, result)))
         return no;
     bool packed = qf_dtype_bits(qf_value_dtype(lowering->graph, data->operands[0].value)) < 8;
     switch (data->op) {
@@ -138,7 +137,7 @@ static bool place_results(qf_lowering *lowering, qf_node node, bool *out_alias) 
         if (*out_alias) {
             alias found = alias_of(lowering, node, i, &before);
             if (!place_alias(lowering, node, i, &found)) return false;
-        } else if (qf_lower_has_storage(lowering, qf_result_at(data, i))) {
+        } else if (has_storage(lowering, qf_result_at(data, i))) {
             lowering->placements[qf_result_at(data, i).id] = (qf_placement){qf_result_at(data, i), {0}, true, false};
         }
     }
@@ -148,7 +147,7 @@ static bool place_results(qf_lowering *lowering, qf_node node, bool *out_alias) 
 bool qf_lower_placements(qf_lowering *lowering) {
     const qf_graph *graph = lowering->graph;
     for (uint32_t i = 0; i < graph->input_count; i++)
-        if (qf_lower_has_storage(lowering, graph->inputs[i]))
+        if (has_storage(lowering, graph->inputs[i]))
             lowering->placements[graph->inputs[i].id] = (qf_placement){graph->inputs[i], {0}, true, false};
     QF_FOR_EACH_NODE(graph, node) {
         bool is_alias = false;

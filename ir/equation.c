@@ -1,4 +1,4 @@
-/* Owns: reading and writing equations.
+/* Owns: reading equations.
  * Does not own: dims of labels (infer_contraction.c).
  * Next: equation.h. */
 #include "ir/equation.h"
@@ -47,18 +47,4 @@ const char *qf_equation_parse(qf_text text, qf_equation *out) {
         if (!qf_labels_has(&out->a, out->result.at[i]) && !qf_labels_has(&out->b, out->result.at[i]))
             return "a label of the result stands in neither operand";
     return NULL;
-}
-
-qf_string qf_equation_intern(qf_context *context, const qf_equation *equation) {
-    char text[3 * QF_MAX_RANK + 3];
-    size_t size = 0;
-    const qf_labels *sides[3] = {&equation->a, &equation->b, &equation->result};
-    static const char *const before[3] = {"", ",", "->"};
-    for (int i = 0; i < 3; i++) {
-        size_t length = strlen(before[i]);
-        memcpy(text + size, before[i], length);
-        memcpy(text + size + length, sides[i]->at, sides[i]->count);
-        size += length + sides[i]->count;
-    }
-    return qf_intern(context, (qf_text){text, size});
 }

@@ -24,7 +24,5 @@ int32_t qf_labels_axis(const qf_labels *labels, char label);
 static inline bool qf_labels_has(const qf_labels *labels, char label) {
     return qf_labels_axis(labels, label) >= 0;
 }
-/* The interned text; 0 on failure. */
-qf_string qf_equation_intern(qf_context *context, const qf_equation *equation);
 
 #endif

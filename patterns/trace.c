@@ -161,7 +161,8 @@ bool qf_scalar_multiple(const qf_labelling *labels, qf_value value, qf_value *ou
     return true;
 }
 
-bool qf_same_number(const qf_labelling *labels, qf_value a, qf_value b) {
+/* The same value, or two scalars that hold the same number (two NaNs are the same). */
+static bool same_number(const qf_labelling *labels, qf_value a, qf_value b) {
     if (a.id == b.id) return true;
     double x, y;
     if (!a.id || !b.id || !qf_scalar_number(labels, a, &x) || !qf_scalar_number(labels, b, &y)) return false;
@@ -227,7 +228,7 @@ static bool same_scale(const qf_labelling *labels, qf_node quantize, qf_value ba
     const qf_graph *graph = labels->graph;
     qf_value there = qf_node_operand(graph, quantize, QF_IN(quantize, scale));
     if (qf_node_attribute(graph, quantize, QF_ATTR(quantize, mode))->integer != QF_VALUE_mul)
-        return qf_same_number(labels, there, back);
+        return same_number(labels, there, back);
     double factor, scale;
     return qf_scalar_number(labels, there, &factor) && qf_scalar_number(labels, back, &scale) &&
            fabs(factor * scale - 1.0) <= FLT_EPSILON;

@@ -20,8 +20,6 @@ bool qf_scalar_number(const qf_labelling *labels, qf_value value, double *out);
 /* value = factor * source elementwise, by a number, and of the same shape. */
 bool qf_scalar_multiple(const qf_labelling *labels, qf_value value, qf_value *out_source, double *out_factor);
 bool qf_same_dims(const qf_labelling *labels, qf_value a, qf_value b);
-/* The same value, or two scalars that hold the same number (two NaNs are the same). */
-bool qf_same_number(const qf_labelling *labels, qf_value a, qf_value b);
 /* A float-to-float cast, but to FP8. */
 bool qf_is_float_cast(const qf_labelling *labels, qf_value value, qf_value *out_source, bool *out_widens);
 /* Whether none of the labels of `axis` occurs: the value is the same along them. False also after a failure. */

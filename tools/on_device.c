@@ -22,7 +22,8 @@ void tool_device_close(tool_device *device) {
     device->device = NULL;
 }
 
-bool tool_device_put(tool_device *device, const qf_tensor *host, qf_tensor *out) {
+/* A copy on the device (the host's memory itself where that will do), until it is dropped. */
+static bool put(tool_device *device, const qf_tensor *host, qf_tensor *out) {
     *out = *host;
     if (device->host) return true;
     size_t size = (size_t)qf_tensor_bytes(host);
@@ -32,13 +33,14 @@ bool tool_device_put(tool_device *device, const qf_tensor *host, qf_tensor *out)
     return out->data && qf_device_upload(device->device, out->data, host->data, size) == QF_OK;
 }
 
-void tool_device_drop(tool_device *device, qf_tensor *tensor) {
+static void drop(tool_device *device, qf_tensor *tensor) {
     if (!device->host && device->device)
         qf_device_release(device->device, tensor->data, (size_t)qf_tensor_bytes(tensor));
     tensor->data = NULL;
 }
 
-bool tool_device_get(tool_device *device, const qf_tensor *tensor, qf_tensor *out_host) {
+/* A copy in host memory, freed by tensor_free. */
+static bool get(tool_device *device, const qf_tensor *tensor, qf_tensor *out_host) {
     *out_host = (qf_tensor){.dtype = tensor->dtype, .rank = tensor->rank};
     memcpy(out_host->dims, tensor->dims, sizeof out_host->dims);
     if (!tensor_allocate(device->tool, out_host)) return false;
@@ -69,19 +71,18 @@ bool placed_run_open(tool_device *device, const qf_plan *plan, bool time_steps, 
 
 bool placed_run_bind(placed_run *run, const qf_tensor *host) {
     uint32_t index = run->input_count++;
-    return tool_device_put(run->device, host, &run->inputs[index]) &&
+    return put(run->device, host, &run->inputs[index]) &&
            qf_executor_bind_input(run->executor, index, &run->inputs[index]) == QF_OK;
 }
 
 bool placed_run_get(const placed_run *run, uint32_t index, qf_tensor *out_host) {
     qf_tensor placed;
-    return qf_executor_output(run->executor, index, &placed) == QF_OK &&
-           tool_device_get(run->device, &placed, out_host);
+    return qf_executor_output(run->executor, index, &placed) == QF_OK && get(run->device, &placed, out_host);
 }
 
 void placed_run_close(placed_run *run) {
     qf_executor_destroy(run->executor);
-    for (uint32_t i = 0; i < run->input_count; i++) tool_device_drop(run->device, &run->inputs[i]);
+    for (uint32_t i = 0; i < run->input_count; i++) drop(run->device, &run->inputs[i]);
     *run = (placed_run){0};
 }
 

@@ -21,11 +21,6 @@ typedef struct tool_device {
 /* `name` NULL: "cpu". False after a message. */
 bool tool_device_open(qf_tool *tool, const char *name, tool_device *out);
 void tool_device_close(tool_device *device);
-/* A copy on the device (of the same host memory where host); dropped by tool_device_drop. */
-bool tool_device_put(tool_device *device, const qf_tensor *host, qf_tensor *out);
-void tool_device_drop(tool_device *device, qf_tensor *tensor);
-/* A copy in host memory, freed by tensor_free. */
-bool tool_device_get(tool_device *device, const qf_tensor *tensor, qf_tensor *out_host);
 
 /* Compiles the graph for the device, runs it on host tensors (one an input, in order), and gives one host tensor an
  * output, each freed by tensor_free. False after a message; *out_count says how many were made. */

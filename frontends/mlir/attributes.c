@@ -73,7 +73,7 @@ static bool element_of(MlirAttribute attribute, intptr_t index, int64_t *out) {
     }
 }
 
-bool qf_mlir_ints_of(MlirAttribute attribute, int64_t *out, uint32_t limit, uint32_t *out_count) {
+static bool ints_of(MlirAttribute attribute, int64_t *out, uint32_t limit, uint32_t *out_count) {
     *out_count = 0;
     if (mlirAttributeIsNull(attribute)) return false;
     bool wide = mlirAttributeIsADenseI64Array(attribute), narrow = mlirAttributeIsADenseI32Array(attribute);
@@ -100,7 +100,7 @@ bool qf_mlir_ints_of(MlirAttribute attribute, int64_t *out, uint32_t limit, uint
 }
 
 bool qf_mlir_ints(const qf_mlir_call *call, const char *name, int64_t *out, uint32_t limit, uint32_t *out_count) {
-    return qf_mlir_ints_of(qf_mlir_attribute(call->operation, name), out, limit, out_count);
+    return ints_of(qf_mlir_attribute(call->operation, name), out, limit, out_count);
 }
 
 /* --- text --- */

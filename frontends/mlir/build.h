@@ -30,7 +30,6 @@ double qf_mlir_number(const qf_mlir_call *call, const char *name, double otherwi
 qf_text qf_mlir_symbol_name(MlirOperation operation, const char *name); /* of a string or a flat symbol; "": absent */
 /* A list: dense array, array of integers, or dense elements. False: absent, something else, or longer than `limit`. */
 bool qf_mlir_ints(const qf_mlir_call *call, const char *name, int64_t *out, uint32_t limit, uint32_t *out_count);
-bool qf_mlir_ints_of(MlirAttribute attribute, int64_t *out, uint32_t limit, uint32_t *out_count);
 /* The printed form, in scratch memory; NULL: absent, or a failure. */
 const char *qf_mlir_printed(qf_mlir_call *call, const char *name);
 

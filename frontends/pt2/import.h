@@ -180,8 +180,6 @@ bool qf_pt2_bind(qf_pt2_import *import, const qf_pt2_scope *scope, const char *n
 
 /* types.c */
 qf_dtype qf_pt2_dtype(int64_t code); /* none: unknown to QFuse */
-const char *qf_pt2_dtype_name(int64_t code);
-qf_dim qf_pt2_expression(qf_context *context, const char *text); /* a sympy expression; 0: not understood */
 /* The dim of {"as_int": n} or {"as_expr": ...}; a fresh symbol where the expression is not understood. */
 qf_dim qf_pt2_size(qf_pt2_import *import, const json_t *size);
 qf_type qf_pt2_meta_type(qf_pt2_import *import, const json_t *meta, const char *location); /* 0 after a failure */

@@ -5,7 +5,13 @@
 
 #include "frontends/pt2/maps.h"
 
-qf_value qf_pt2_emit_attention(qf_pt2_call *call, const qf_pt2_attention *attention, uint32_t results,
+typedef struct attention_parts {
+    qf_value q, k, v, mask; /* [B, H, T, D]; mask: boolean, or added to the scores */
+    double scale;
+    bool causal, top_left;
+} attention_parts;
+
+static qf_value emit_attention(qf_pt2_call *call, const attention_parts *attention, uint32_t results,
                                qf_value *out_lse) {
     qf_value operands[QF_IN(attention, mask) + 1] = {{0}};
     if (!attention->q.id || !attention->k.id || !attention->v.id) return (qf_value){0};
@@ -72,18 +78,18 @@ qf_pt2_outcome qf_pt2_map_attention(qf_pt2_call *call) {
     if (qf_pt2_number(call, "dropout_p", 0) != 0) return qf_pt2_decline(call, "it drops probabilities at random");
     if (!qf_pt2_has(call, "scale") && !head_dim_of(call, q, &head_dim))
         return qf_pt2_decline(call, "its scale follows from a head size that is not known");
-    qf_pt2_attention attention = {.q = as_rank_4(call, q),
-                                  .k = as_rank_4(call, k),
-                                  .v = as_rank_4(call, v),
-                                  .causal = qf_pt2_bool(call, "is_causal", false),
-                                  .top_left = true};
+    attention_parts attention = {.q = as_rank_4(call, q),
+                                 .k = as_rank_4(call, k),
+                                 .v = as_rank_4(call, v),
+                                 .causal = qf_pt2_bool(call, "is_causal", false),
+                                 .top_left = true};
     attention.scale = qf_pt2_has(call, "scale") ? qf_pt2_number(call, "scale", 1) : 1 / sqrt((double)head_dim);
     if (mask.id) {
         if (qf_pt2_dtype_of(call, mask) != QF_I1) mask = qf_pt2_cast(call, mask, qf_pt2_dtype_of(call, q));
         attention.mask = as_rank_4(call, mask);
     }
     bool with_sum = call->row->argument == 1 && qf_pt2_wants(call, 1);
-    qf_value lse = {0}, y = qf_pt2_emit_attention(call, &attention, with_sum ? 2 : 1, with_sum ? &lse : NULL);
+    qf_value lse = {0}, y = emit_attention(call, &attention, with_sum ? 2 : 1, with_sum ? &lse : NULL);
     if (with_sum) call->outputs[1] = lse;
     return qf_pt2_done(call, back_to(call, y, q));
 }

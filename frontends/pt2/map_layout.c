@@ -36,7 +36,8 @@ static bool infer_shape(qf_pt2_call *call, qf_value x, qf_dim *dims, uint32_t ra
     return dims[open].id != 0;
 }
 
-qf_value qf_pt2_reshape(qf_pt2_call *call, qf_value x, const char *name) {
+/* The value under the shape in argument `name`, where one -1 is inferred. */
+static qf_value reshape(qf_pt2_call *call, qf_value x, const char *name) {
     qf_dim dims[QF_MAX_RANK];
     uint32_t rank;
     if (!qf_pt2_dims(call, name, dims, QF_MAX_RANK, &rank)) return (qf_value){0};
@@ -46,7 +47,7 @@ qf_value qf_pt2_reshape(qf_pt2_call *call, qf_value x, const char *name) {
 qf_pt2_outcome qf_pt2_map_reshape(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
-    return qf_pt2_done(call, qf_pt2_reshape(call, x, qf_pt2_has(call, "shape") ? "shape" : "size"));
+    return qf_pt2_done(call, reshape(call, x, qf_pt2_has(call, "shape") ? "shape" : "size"));
 }
 
 qf_pt2_outcome qf_pt2_map_reshape_as(qf_pt2_call *call) {
@@ -178,7 +179,8 @@ qf_pt2_outcome qf_pt2_map_reverse_axes(qf_pt2_call *call) {
 }
 
 /* --- parts --- */
-qf_dim qf_pt2_bound(qf_pt2_call *call, const char *name, qf_dim length, qf_dim otherwise) {
+/* An end of a slice from an argument: None, negative and beyond-the-end ones. */
+static qf_dim bound(qf_pt2_call *call, const char *name, qf_dim length, qf_dim otherwise) {
     qf_context *context = call->import->context;
     qf_symbol_facts facts = qf_graph_facts(qf_pt2_graph(call));
     qf_dim bound, zero = qf_pt2_constant(call, 0);
@@ -197,8 +199,8 @@ static qf_value slice_argument(qf_pt2_call *call, qf_value x, uint32_t axis) {
     qf_context *context = call->import->context;
     qf_symbol_facts facts = qf_graph_facts(qf_pt2_graph(call));
     qf_dim length = qf_pt2_dim_of(call, x, (int32_t)axis);
-    qf_dim start = qf_pt2_bound(call, "start", length, qf_pt2_constant(call, 0));
-    qf_dim end = qf_pt2_bound(call, "end", length, length);
+    qf_dim start = bound(call, "start", length, qf_pt2_constant(call, 0));
+    qf_dim end = bound(call, "end", length, length);
     if (!qf_dim_nonnegative(context, &facts, qf_dim_subtract(context, end, start)))
         end = qf_dim_maximum(context, start, end);
     return qf_pt2_slice_axis(call, x, axis, start, end, qf_pt2_int(call, "step", 1));
@@ -220,7 +222,7 @@ qf_pt2_outcome qf_pt2_map_slice_scatter(qf_pt2_call *call) {
     if (qf_pt2_int(call, "step", 1) != 1) return qf_pt2_decline(call, "it writes a slice with steps");
     if (!axis_argument(call, "dim", 0, qf_pt2_rank(call, x), &axis)) return QF_PT2_FAILED;
     qf_dim length = qf_pt2_dim_of(call, x, (int32_t)axis);
-    qf_dim start = qf_pt2_bound(call, "start", length, qf_pt2_constant(call, 0));
+    qf_dim start = bound(call, "start", length, qf_pt2_constant(call, 0));
     qf_dim end = qf_dim_add(call->import->context, start, qf_pt2_dim_of(call, part, (int32_t)axis));
     return qf_pt2_done(call,
                        qf_pt2_put_part(call, x, qf_pt2_cast(call, part, qf_pt2_dtype_of(call, x)), axis, start, end));
@@ -265,7 +267,7 @@ qf_pt2_outcome qf_pt2_map_narrow(qf_pt2_call *call) {
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
     if (!axis_argument(call, "dim", 0, qf_pt2_rank(call, x), &axis) || !qf_pt2_dim(call, "length", &length))
         return QF_PT2_FAILED;
-    qf_dim start = qf_pt2_bound(call, "start", qf_pt2_dim_of(call, x, (int32_t)axis), qf_pt2_constant(call, 0));
+    qf_dim start = bound(call, "start", qf_pt2_dim_of(call, x, (int32_t)axis), qf_pt2_constant(call, 0));
     return qf_pt2_done(call,
                        qf_pt2_slice_axis(call, x, axis, start, qf_dim_add(call->import->context, start, length), 1));
 }

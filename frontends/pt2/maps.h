@@ -44,21 +44,6 @@ typedef enum qf_pt2_function {
     QF_PT2_HARDSWISH
 } qf_pt2_function;
 
-/* map_layout.c */
-/* The value under the shape in argument `name`, where one -1 is inferred. */
-qf_value qf_pt2_reshape(qf_pt2_call *call, qf_value x, const char *name);
-/* An end of a slice along `axis` from an argument: None, negative and beyond-the-end ones. */
-qf_dim qf_pt2_bound(qf_pt2_call *call, const char *name, qf_dim length, qf_dim otherwise);
-
-/* map_attention.c */
-typedef struct qf_pt2_attention {
-    qf_value q, k, v, mask; /* [B, H, T, D]; mask: boolean, or added to the scores */
-    double scale;
-    bool causal, top_left;
-} qf_pt2_attention;
-qf_value qf_pt2_emit_attention(qf_pt2_call *call, const qf_pt2_attention *attention, uint32_t results,
-                               qf_value *out_lse);
-
 /* map_quantise.c: (a * a_scale) @ (b * b_scale) + bias as `out`; reason where it does not fit. */
 typedef struct qf_pt2_scaled_product {
     qf_value a, b, a_scale, b_scale, bias;
