@@ -1,6 +1,6 @@
 /* Owns: where an operation comes from, as text, and MLIR's location for a text.
- * Does not own: diagnostics (diagnostics.c).
- * Next: diagnostics.c. */
+ * Does not own: messages (operations.c).
+ * Next: operations.c. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

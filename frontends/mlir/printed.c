@@ -1,6 +1,6 @@
 /* Owns: finding numbers and words in the printed form of attributes, and in JSON that they hold.
  * Does not own: printing them (attributes.c).
- * Next: map_contract.c, map_cudnn.c. */
+ * Next: map_contract.c, map_layout.c. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -59,7 +59,7 @@ __device__ __forceinline__ void decode(const qf_elementwise_params &params, uint
     }                                                                                                                  \
     return
 
-// a becomes the result; b is the second operand. The ops of qf_cuda_chain_has_runs.
+// a becomes the result; b is the second operand. The ops of is_common in elementwise_chain.c.
 __device__ __forceinline__ void compute(uint32_t op, float (&a)[RUN], const float (&b)[RUN]) {
     switch (op) {
     case QF_OP_neg: LOOP(-x);

@@ -1,6 +1,6 @@
 /* Owns: how a kernel's result is rounded: plainly, or to `via` and quantised by a scale; the host's half.
  * Does not own: the arithmetic (common/scaling.cuh).
- * Next: output.c, kernels/cpu/quantise.c. */
+ * Next: common/scaling.cuh, kernels/cpu/quantise.c. */
 #ifndef QF_KERNELS_CUDA_OUTPUT_H
 #define QF_KERNELS_CUDA_OUTPUT_H
 

@@ -1,6 +1,6 @@
 /* Owns: what tests of the MLIR frontend share: modules from text, graphs of them as text.
  * Does not own: checks (tests/check.h).
- * Next: reading.c. */
+ * Next: rewriting.c. */
 #ifndef QF_TESTS_MLIR_MODULES_H
 #define QF_TESTS_MLIR_MODULES_H
 

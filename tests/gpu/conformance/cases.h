@@ -183,7 +183,7 @@ struct suite {
     test_case test; /* the one under construction */
     /* Deals with one case; set by main.c. */
     void (*visit)(suite *of, const test_case *test);
-    /* Whole-plan checks (plans.c): the same for a function. */
+    /* Whole-plan checks (plan_cases.c): the same for a function. */
     void (*visit_check)(suite *of, const char *name, bool small, bool (*check)(suite *of, char *message, size_t size));
     qf_context *context; /* of the device */
     qf_device *device;

@@ -1,5 +1,5 @@
 /* Owns: running a case: the graph on the CPU, the plan with one kernel on the device, poison and guards around results.
- * Does not own: the comparison (bounds.c), whole plans (plans.c), the watchdog (main.c).
+ * Does not own: the comparison (bounds.c), whole plans (plan_cases.c), the watchdog (main.c).
  * Next: cases.h. */
 #include <stdlib.h>
 #include <string.h>
