@@ -26,7 +26,7 @@ static qf_status fault(qf_context *context, const char *location, const char *pa
 qf_status qf_open_file(qf_context *context, const char *path, uint64_t max_bytes, const char *location, int *out_file,
                        uint64_t *out_size) {
     qf_position position = {.location = location};
-    struct stat facts;
+    struct stat facts = {0};
     int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     qf_status status = QF_OK;
     if (file < 0 || fstat(file, &facts) != 0)

@@ -15,7 +15,9 @@ tracked() {
 
 # as_root COMMAND...: with sudo where it is needed.
 as_root() {
-    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+    if [ "$(id -u)" -eq 0 ]; then "$@"
+    elif command -v sudo >/dev/null; then sudo "$@"
+    else echo "needs root, or sudo: $*" >&2; return 1; fi
 }
 
 # install_missing PACKAGE...: installs the Debian packages that are not there, and says which.
