@@ -1,5 +1,6 @@
-/* Owns: the test that counts do not depend on names, order, duplicates or identity layouts.
- * Label: e2e. Runs over the repository's corpus, and over the whole one where it lies beside the repository. */
+/* Owns: the test that counts do not depend on names, order, duplicates or identity layouts, over the repository's
+ * corpus, and over the whole one where it lies beside the repository. Label: e2e
+ * Does not own: the changes (tests/perturb.h). Next: tests/perturb.h. */
 #include <dirent.h>
 
 #include <qfuse/onnx.h>

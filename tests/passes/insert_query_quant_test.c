@@ -1,4 +1,6 @@
-/* Owns: tests of insert-query-quant. */
+/* Owns: tests of insert-query-quant: which queries are quantised, by which scale, how often.
+ * Does not own: kernels that take them (tests/spec).
+ * Next: passes/insert_query_quant.c. */
 #include "tests/graphs.h"
 
 #define TWO_ATTENTIONS(second_q)                                                                                       \

@@ -1,4 +1,6 @@
-/* Owns: tests of loading rules: the embedded ones are sound, every fault is found and said where it stands. */
+/* Owns: tests of loading rules: the embedded ones are sound, every fault is found and said where it stands.
+ * Does not own: what rules do (engine_test.c, rules_test.c).
+ * Next: patterns/rule_check.c. */
 #include "tests/check.h"
 
 #include "patterns/rules.h"
