@@ -150,7 +150,7 @@ static uint32_t class_of(uint64_t size) {
 }
 
 static bool release_slot(qf_lowering *lowering, slots *all, uint32_t slot) {
-    uint32_t class = class_of(all->sizes[slot]);
+    uint32_t class = class_of(all->sizes[slot]); /* taken before, so there are sizes. NOLINT(*NullDereference) */
     if (!qf_grow(lowering->context, (void **)&all->free_of_class[class], &all->capacity_of_class[class],
                  (uint64_t)all->count_of_class[class] + 1, sizeof(uint32_t)))
         return false;
@@ -167,14 +167,14 @@ static bool take_slot(qf_lowering *lowering, slots *all, uint64_t size, uint32_t
     for (uint32_t c = class; c-- > 0 && found == CLASSES;)
         if (all->count_of_class[c]) found = c;
     if (found < CLASSES) {
-        *out_slot = all->free_of_class[found][--all->count_of_class[found]];
+        *out_slot = all->free_of_class[found][--all->count_of_class[found]]; /* NOLINT(*NullDereference): counted */
     } else {
         *out_slot = lowering->slot_count;
         if (!QF_GROW(lowering->context, all->sizes, all->size_capacity, (uint64_t)lowering->slot_count + 1))
             return false;
-        all->sizes[lowering->slot_count++] = 0;
+        all->sizes[lowering->slot_count++] = 0; /* NOLINT(*NullDereference) */
     }
-    if (all->sizes[*out_slot] < size) all->sizes[*out_slot] = size;
+    if (all->sizes[*out_slot] < size) all->sizes[*out_slot] = size; /* NOLINT(*NullDereference) */
     return true;
 }
 

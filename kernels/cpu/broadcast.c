@@ -52,7 +52,7 @@ static int64_t next_line(const qf_reader *reader, int64_t *at) {
 /* Operands are contiguous, so the innermost loop steps by one or repeats an element. */
 #define DEFINE_READER(suffix, type)                                                                                    \
     void qf_reader_##suffix(const qf_reader *reader, int64_t first, int64_t count, type *out) {                        \
-        int64_t at[QF_MAX_RANK], offset = seek(reader, first, at);                                                     \
+        int64_t at[QF_MAX_RANK] = {0}, offset = seek(reader, first, at);                                               \
         uint32_t inner = reader->rank - 1;                                                                             \
         while (count > 0) {                                                                                            \
             int64_t run = reader->dims[inner] - at[inner];                                                             \

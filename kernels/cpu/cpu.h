@@ -23,8 +23,9 @@ qf_status qf_cpu_fail(const qf_kernel_call *call, qf_status status, const char *
 /* INVALID_ARGUMENT when a shape is not what the op's shape rule gives. */
 #define QF_CPU_EXPECT(call, condition, what)                                                                           \
     do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            return qf_cpu_fail((call), QF_ERROR_INVALID_ARGUMENT, "%s: expected %s", qf_op_name((call)->op), (what));  \
+        if (condition) break;                                                                                          \
+        (void)qf_cpu_fail((call), QF_ERROR_INVALID_ARGUMENT, "%s: expected %s", qf_op_name((call)->op), (what));       \
+        return QF_ERROR_INVALID_ARGUMENT;                                                                              \
     } while (0)
 
 /* --- threads --- */

@@ -30,6 +30,7 @@ typedef struct piece {
 
 static void *run_piece(void *argument) {
     const piece *work = argument;
+    /* There is a first piece. NOLINTNEXTLINE(*CallAndMessage) */
     work->body(work->context, work->thread, work->first, work->last);
     return NULL;
 }
@@ -41,7 +42,7 @@ static int64_t cut(int64_t count, uint32_t part, uint32_t parts) {
 void qf_cpu_parallel(uint32_t thread_count, int64_t count, int64_t grain, qf_cpu_body body, void *context) {
     if (count <= 0) return;
     uint32_t threads = thread_count < QF_CPU_MAX_THREADS ? thread_count : QF_CPU_MAX_THREADS;
-    int64_t useful = grain > 1 ? (count + grain - 1) / grain : count;
+    int64_t useful = grain > 1 ? (count - 1) / grain + 1 : count;
     if (threads < 1) threads = 1;
     if ((int64_t)threads > useful) threads = (uint32_t)useful;
     piece pieces[QF_CPU_MAX_THREADS];

@@ -100,7 +100,7 @@ static qf_status find_places(qf_cuda_recorder *recorder, qf_cache_params *params
 /* A thread a unit, over as many blocks as a row needs; blocks step over rows, a few each where there are many. */
 static void set_geometry_of_units(const qf_cuda_recorder *recorder, const qf_cache_params *params,
                                   qf_cuda_launch *launch) {
-    int64_t units = units_of(params), blocks = qf_cuda_divide_up(units, QF_CACHE_UNITS);
+    int64_t units = units_of(params), blocks = (units - 1) / QF_CACHE_UNITS + 1; /* there is a unit */
     int64_t rows = (int64_t)recorder->processor_count * BLOCKS_PER_PROCESSOR / blocks;
     launch->block[0] = qf_cuda_threads(qf_cuda_divide_up(units, blocks), QF_CACHE_UNITS);
     launch->grid[0] = qf_cuda_blocks(params->rows < rows ? params->rows : rows);
