@@ -360,6 +360,18 @@ static qf_dtype widest_of(const qf_pt2_call *call, const qf_value *parts, uint32
     return widest;
 }
 
+/* torch passes over vectors without elements whatever axes the others have: caches begin as one. Keeps at least one
+ * part. */
+static uint32_t drop_empty(const qf_pt2_call *call, qf_value *parts, uint32_t count) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool empty =
+            qf_pt2_rank(call, parts[i]) == 1 && qf_dim_is(call->import->context, qf_pt2_dim_of(call, parts[i], 0), 0);
+        if (!empty || (kept == 0 && i + 1 == count)) parts[kept++] = parts[i];
+    }
+    return kept;
+}
+
 qf_pt2_outcome qf_pt2_map_join(qf_pt2_call *call) {
     uint32_t *tensors, count, axis;
     if (!qf_pt2_tensors(call, "tensors", &tensors, &count) || !count) return QF_PT2_FAILED;
@@ -370,8 +382,9 @@ qf_pt2_outcome qf_pt2_map_join(qf_pt2_call *call) {
         parts[i] = tensors[i] ? qf_pt2_read(call, tensors[i]) : (qf_value){0};
         if (!ranked(call, parts[i])) return qf_pt2_decline(call, no_shape);
     }
-    qf_dtype dtype = widest_of(call, parts, count);
+    qf_dtype dtype = widest_of(call, parts, count); /* also of those that are passed over */
     if (dtype == QF_DTYPE_NONE) return qf_pt2_decline(call, "it joins element types that QFuse does not promote");
+    if (!fresh) count = drop_empty(call, parts, count);
     if (!axis_argument(call, "dim", 0, qf_pt2_rank(call, parts[0]) + fresh, &axis)) return QF_PT2_FAILED;
     for (uint32_t i = 0; i < count; i++) {
         parts[i] = qf_pt2_cast(call, parts[i], dtype);

@@ -55,6 +55,13 @@ static void writes_at_indices(void **unused) {
 
 static void parts_and_repeats(void **unused) {
     (void)unused;
+    expect("input x 7[2,3]\ne 7[0] = aten.empty.memory_format size=[0] dtype=dtype:7\n"
+           "y 7[2,3] = aten.cat.default tensors=[%e,%x,%e] dim=-2\noutput y\n",
+           NULL, 0, x, 6);
+    expect("input x 7[2,3]\ne 7[0] = aten.empty.memory_format size=[0] dtype=dtype:7\n"
+           "n 7[0] = aten.cat.default tensors=[%e,%e] dim=0\ny 7[2,3] = aten.cat.default tensors=[%n,%x] dim=1\noutput "
+           "y\n",
+           NULL, 0, x, 6);
     expect("input x 7[2,3]\ny 7[2,3] = aten.roll.default self=%x shifts=[1] dims=[1]\noutput y\n", NULL, 0,
            (float[]){2, 0, 1, 5, 3, 4}, 6);
     expect("input x 7[6]\ny 7[3] = aten.slice.Tensor self=%x dim=0 start=-5 end=9223372036854775807 step=2\noutput y\n",
