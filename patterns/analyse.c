@@ -154,7 +154,7 @@ static bool read_late_division(qf_candidate *c, qf_second_contraction *second) {
                               &second->operands[second->side], p) != QF_SOFTMAX_FOUND ||
         !p->unnormalised || !qf_is_sum_of(&c->labels, &c->path, sum, sum_axes, p->exponentials, p->exponential_axes, p))
         return false;
-    qf_strip_shift(&c->labels, &c->path, p->normalised, &p->logits, &p->axes);
+    qf_strip_shift(&c->labels, &c->path, p);
     return true;
 }
 
@@ -339,6 +339,9 @@ bool qf_candidate_analyse(qf_candidate *c, qf_second_contraction *second, qf_num
         return false;
     qf_reason reason = qf_masks_classify(&c->labels, &c->roles, true, &c->masks);
     if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, c->probabilities.softmax, NULL);
+    if (c->zeroed_in_part && !c->masks.rows_keep_a_key)
+        return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax,
+                                 "one of several masks sets the probabilities to zero");
     c->recognised = true;
     return check_users(c) && check_numerics(c, numerics);
 }

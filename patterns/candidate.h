@@ -36,7 +36,8 @@ typedef struct qf_candidate {
     qf_value sinks;
     qf_axes sink_axes;
     bool has_sinks, dropped_score_pair;
-    qf_node score_pair; /* the dequantise of a pair on the scores; 0: none */
+    bool zeroed_in_part; /* rows are zeroed by one of several masks: not a number where another one hides the rest */
+    qf_node score_pair;  /* the dequantise of a pair on the scores; 0: none */
     qf_dtype score_pair_dtype;
     qf_reason reason; /* QF_REASON_none: recognised */
     qf_node blocker;

@@ -72,7 +72,7 @@ bool qf_same_condition(qf_labelling *labels, const qf_zeroed *zeroed, qf_value c
            qf_labelling_axes_equal(labels, &axes, &other_axes);
 }
 
-bool qf_strip_zeroing(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, bool normalised,
+bool qf_strip_zeroing(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, qf_zeroed_place place,
                       qf_probabilities *out) {
     qf_graph *graph = labels->graph;
     qf_node node = qf_producer_of_op(graph, *value, QF_OP_where);
@@ -84,7 +84,7 @@ bool qf_strip_zeroing(qf_labelling *labels, qf_path *path, qf_value *value, qf_a
         qf_value zero = qf_node_operand(graph, node, side == QF_IN(where, a) ? QF_IN(where, b) : QF_IN(where, a));
         qf_zeroed zeroed = {.condition = qf_node_operand(graph, node, QF_IN(where, condition)),
                             .keep_if_true = side == QF_IN(where, a),
-                            .normalised = normalised,
+                            .place = place,
                             .node = node};
         if (!qf_scalar_number(labels, zero, &number) || number != 0.0 ||
             !qf_labelling_broadcast_value(labels, zeroed.condition, axes, &zeroed.axes) ||
@@ -111,7 +111,7 @@ static bool sums(qf_labelling *labels, qf_path *path, qf_value sum, qf_axes sum_
         qf_reduction_of(labels, path, QF_OP_reduce_sum, sum, sum_axes, all, &summed, &axes, &out->normalised)) {
         if (qf_same_traced(labels, path, summed, axes, exponentials, exponential_axes)) return true;
         qf_trace_root(labels, path, &summed, &axes);
-        if (qf_strip_zeroing(labels, path, &summed, &axes, false, out) &&
+        if (qf_strip_zeroing(labels, path, &summed, &axes, QF_ZEROED_SUM, out) &&
             qf_same_traced(labels, path, summed, axes, exponentials, exponential_axes))
             return true;
     }

@@ -16,7 +16,7 @@ bool qf_same_traced(qf_labelling *labels, qf_path *path, qf_value a, qf_axes a_a
 /* Steps through layout, casts and nots of booleans; each not flips *inverted. */
 void qf_through_logic(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, bool *inverted);
 /* where(condition, x, 0): x, and the condition among those that the scores must be masked by. */
-bool qf_strip_zeroing(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, bool normalised,
+bool qf_strip_zeroing(qf_labelling *labels, qf_path *path, qf_value *value, qf_axes *axes, qf_zeroed_place place,
                       qf_probabilities *out);
 /* exp(x - shift) as x and shift; x 0 for exp(-shift). */
 bool qf_shifted_exponential(qf_labelling *labels, qf_path *path, qf_value value, qf_axes axes, qf_value *out_x,

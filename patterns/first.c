@@ -100,24 +100,53 @@ static bool miss_without_contraction(qf_candidate *c, const qf_scores *scores) {
     return qf_candidate_miss(c, QF_REASON_roles, c->probabilities.softmax, "no contraction feeds the softmax");
 }
 
-/* Where exponentials or probabilities are set to zero, the scores under them do not count, whatever their fill is; rows
- * without any other become zero. */
-static bool erase_masked(qf_candidate *c, qf_score_form *form) {
+/* Where exponentials or probabilities are set to zero by the mask of the scores: what is zero in the numerator and in
+ * the denominator does not count, whatever its fill is. Zero in the probabilities alone, it was in the denominator,
+ * where only a fill that masks is nothing. */
+static bool erase_masked(qf_candidate *c, qf_score_form *form, bool *out_zeroes_rows) {
     qf_probabilities *p = &c->probabilities;
+    uint32_t places[QF_MAX_SCORE_STEPS] = {0};
     for (uint32_t i = 0; i < p->zeroed_count; i++) {
         bool found = false;
         for (uint32_t k = 0; k < form->select_count; k++) {
-            struct qf_score_select *select = &form->selects[k];
+            const struct qf_score_select *select = &form->selects[k];
             if (!qf_same_condition(&c->labels, &p->zeroed[i], select->condition, select->axes, select->score_if_true))
                 continue;
-            select->erased = found = true;
+            places[k] |= p->zeroed[i].place;
+            found = true;
         }
         if (!found)
             return qf_candidate_miss(c, QF_REASON_roles, p->zeroed[i].node,
                                      "the probabilities are masked otherwise than the scores");
-        p->guarded = p->guarded || p->zeroed[i].normalised;
+    }
+    for (uint32_t k = 0; k < form->select_count; k++) {
+        struct qf_score_select *select = &form->selects[k];
+        bool sum = (places[k] & QF_ZEROED_SUM) != 0, result = (places[k] & QF_ZEROED_PROBABILITIES) != 0;
+        select->erased = sum && places[k] != QF_ZEROED_SUM;
+        select->zeroed = !sum && result;
+        if (places[k] && !select->erased && !select->zeroed)
+            return qf_candidate_miss(c, QF_REASON_roles, select->node,
+                                     "the mask hides keys in numerator or denominator only");
+        *out_zeroes_rows = *out_zeroes_rows || result;
     }
     return true;
+}
+
+/* No other mask hides what the zeroing one keeps. */
+static bool zeroing_masks_only(const qf_candidate *c, const qf_score_form *form) {
+    for (uint32_t i = 0; i < form->select_count; i++)
+        if (!form->selects[i].erased && !form->selects[i].zeroed) return false;
+    for (uint32_t i = 0; i < c->masks.entry_count; i++)
+        if (c->masks.entries[i].masks && !c->masks.entries[i].select) return false;
+    return true;
+}
+
+/* A shift that is not computed from the scores may be infinite: an addend like any other. */
+static bool read_shift(qf_candidate *c, qf_score_form *form) {
+    const qf_probabilities *p = &c->probabilities;
+    if (!p->shift.id || qf_follows_path(c->labels.graph, &c->path, p->shift)) return true;
+    bool added = !c->has_sinks && qf_scores_add_outermost(form, p->shift, &p->shift_axes, -1.0, p->softmax);
+    return added || qf_candidate_miss(c, QF_REASON_score_op, p->softmax, "what is subtracted is not of the scores");
 }
 
 bool qf_candidate_read_scores(qf_candidate *c, const qf_axes *v_axes) {
@@ -143,13 +172,16 @@ bool qf_candidate_read_scores(qf_candidate *c, const qf_axes *v_axes) {
     qf_score_form *form = QF_ARENA_NEW(&labels->arena, qf_score_form, 1);
     if (!form) return false;
     qf_node blocker;
+    bool zeroes_rows = false;
     qf_reason reason = qf_scores_normalise(&scores, first.entry, form, &blocker);
     if (reason == QF_REASON_none) {
-        if (!erase_masked(c, form)) return false;
-        if (!c->has_sinks) qf_scores_drop_shifts(labels, c->keys, form);
+        if (!erase_masked(c, form, &zeroes_rows) || !read_shift(c, form)) return false;
+        if (!c->has_sinks) qf_scores_drop_shifts(labels, &c->path, c->keys, form);
     }
     if (reason == QF_REASON_none) reason = qf_masks_add_form(labels, form, &c->masks, &blocker);
     if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, blocker, NULL);
+    c->zeroed_in_part = zeroes_rows && !c->probabilities.guarded && !zeroing_masks_only(c, form);
+    c->probabilities.guarded = c->probabilities.guarded || zeroes_rows;
     c->scale = form->scale;
     c->softcap = form->softcap;
     c->scale_count = form->scale_count;

@@ -118,9 +118,10 @@ qf_reason qf_masks_add_form(qf_labelling *labels, const qf_score_form *form, qf_
         *out_node = select->node;
         masks->depth = select->depth;
         qf_mask_evaluate(labels, select->fill, &select->fill_axes, &fill);
-        if (select->erased) fill = (qf_abstract){.kind = QF_ABSTRACT_NUMBER, .number = -INFINITY};
-        double number = select->erased ? fill.number : fill.number * select->factor;
-        if (fill.kind != QF_ABSTRACT_NUMBER || !(number <= QF_MASKING_FILL)) return QF_REASON_fill_not_masking;
+        double number = fill.number * select->factor;
+        bool hides = fill.kind == QF_ABSTRACT_NUMBER && number <= QF_MASKING_FILL;
+        if (!hides && !select->erased) return QF_REASON_fill_not_masking;
+        if (select->erased || select->zeroed) number = -INFINITY;
         if (!qf_masks_add_condition(labels, select->condition, &select->axes, select->score_if_true, number, masks))
             return QF_REASON_score_op;
     }

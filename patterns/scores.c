@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#define MAX_SHIFT_NODES 64 /* that make a shift of a row, and are not of the path */
+
 typedef struct search {
     qf_labelling *labels;
     qf_scores *scores;
@@ -283,14 +285,40 @@ qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_
     return QF_REASON_none;
 }
 
+bool qf_scores_add_outermost(qf_score_form *form, qf_value value, const qf_axes *axes, double factor, qf_node node) {
+    if (form->addend_count == QF_MAX_SCORE_STEPS) return false;
+    for (uint32_t i = 0; i < form->addend_count; i++) form->addends[i].depth++;
+    for (uint32_t i = 0; i < form->select_count; i++) form->selects[i].depth++;
+    form->floor_depth++;
+    form->addends[form->addend_count++] =
+        (struct qf_score_addend){.value = value, .axes = *axes, .factor = factor, .node = node};
+    return true;
+}
+
+static bool follows(const qf_graph *graph, const qf_path *path, qf_value value, uint32_t *budget) {
+    qf_node node = qf_value_producer(graph, value);
+    if (!node.id || !*budget) return false;
+    if (qf_path_has(path, node)) return true;
+    --*budget;
+    for (uint32_t i = 0; i < qf_node_at(graph, node)->operand_count; i++)
+        if (follows(graph, path, qf_node_operand(graph, node, i), budget)) return true;
+    return false;
+}
+
+bool qf_follows_path(const qf_graph *graph, const qf_path *path, qf_value value) {
+    uint32_t budget = MAX_SHIFT_NODES;
+    return follows(graph, path, value, &budget);
+}
+
 /* A fill under the addend is shifted as well, one over it is not. */
-void qf_scores_drop_shifts(qf_labelling *labels, qf_axis keys, qf_score_form *form) {
+void qf_scores_drop_shifts(qf_labelling *labels, const qf_path *path, qf_axis keys, qf_score_form *form) {
     uint32_t first_select = UINT32_MAX, kept = 0;
     for (uint32_t i = 0; i < form->select_count; i++)
         if (form->selects[i].depth < first_select) first_select = form->selects[i].depth;
     for (uint32_t i = 0; i < form->addend_count; i++) {
         struct qf_score_addend *addend = &form->addends[i];
-        bool shifts = addend->depth < first_select && qf_axes_lack(labels, &addend->axes, keys);
+        bool shifts = addend->depth < first_select && qf_axes_lack(labels, &addend->axes, keys) &&
+                      qf_follows_path(labels->graph, path, addend->value);
         if (!shifts) form->addends[kept++] = *addend;
     }
     form->addend_count = kept;

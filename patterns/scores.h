@@ -70,7 +70,8 @@ typedef struct qf_score_form {
         qf_value condition, fill;
         qf_axes axes, fill_axes;
         bool score_if_true;
-        bool erased;   /* the fill does not count: the softmax is masked once more by the same condition */
+        bool erased;   /* the fill does not count: numerator and denominator are masked by the same condition */
+        bool zeroed;   /* the probabilities are: a fill that masks is minus infinity */
         double factor; /* of the fill */
         uint32_t depth;
         qf_node node;
@@ -91,7 +92,12 @@ typedef struct qf_score_form {
 } qf_score_form;
 /* QF_REASON_none, or why the steps do not fit; then *out_node is the step's node. */
 qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_form *out, qf_node *out_node);
-/* Without the addends that shift all keys of a row alike, which a softmax does not see. */
-void qf_scores_drop_shifts(qf_labelling *labels, qf_axis keys, qf_score_form *form);
+/* One more addend, over all others. */
+bool qf_scores_add_outermost(qf_score_form *form, qf_value value, const qf_axes *axes, double factor, qf_node node);
+/* Without the addends that shift all keys of a row alike, which a softmax does not see, and that are computed from the
+ * scores (nodes of the path). Others may be infinite. */
+void qf_scores_drop_shifts(qf_labelling *labels, const qf_path *path, qf_axis keys, qf_score_form *form);
+/* Whether the value is computed from a node of the path. */
+bool qf_follows_path(const qf_graph *graph, const qf_path *path, qf_value value);
 
 #endif

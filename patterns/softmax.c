@@ -10,21 +10,23 @@
 
 #define MAX_STEPS 48
 
-/* What all keys of a row are shifted by does not change its softmax. */
-void qf_strip_shift(qf_labelling *labels, qf_path *path, qf_axis normalised, qf_value *logits, qf_axes *axes) {
+/* What all keys of a row are shifted by does not change its softmax, unless it is infinite. */
+void qf_strip_shift(qf_labelling *labels, qf_path *path, qf_probabilities *out) {
     qf_graph *graph = labels->graph;
-    qf_value value = *logits;
-    qf_axes at = *axes;
+    qf_value value = out->logits;
+    qf_axes at = out->axes;
     uint32_t mark = path->count;
     qf_trace_root(labels, path, &value, &at);
     qf_node node = qf_producer_of_op(graph, value, QF_OP_sub);
     qf_axes minuend_axes, shift_axes;
     if (node.id && qf_labelling_broadcast_value(labels, qf_node_operand(graph, node, 0), &at, &minuend_axes) &&
         qf_labelling_broadcast_value(labels, qf_node_operand(graph, node, 1), &at, &shift_axes) &&
-        qf_axes_lack(labels, &shift_axes, normalised) && !qf_axes_lack(labels, &minuend_axes, normalised)) {
+        qf_axes_lack(labels, &shift_axes, out->normalised) && !qf_axes_lack(labels, &minuend_axes, out->normalised)) {
         qf_path_add(path, node);
-        *logits = qf_node_operand(graph, node, 0);
-        *axes = minuend_axes;
+        out->logits = qf_node_operand(graph, node, 0);
+        out->axes = minuend_axes;
+        out->shift = qf_node_operand(graph, node, 1);
+        out->shift_axes = shift_axes;
         return;
     }
     path->count = mark;
@@ -152,7 +154,7 @@ static bool exponentials_over_sum(qf_labelling *labels, qf_path *path, qf_value 
     if (!qf_division_by_sum(labels, path, value, axes, &numerator, &numerator_axes, &sum, &sum_axes)) return false;
     qf_trace_root(labels, path, &numerator, &numerator_axes);
     uint32_t zeroed = out->zeroed_count;
-    if (qf_strip_zeroing(labels, path, &numerator, &numerator_axes, false, out))
+    if (qf_strip_zeroing(labels, path, &numerator, &numerator_axes, QF_ZEROED_EXPONENTIALS, out))
         qf_trace_root(labels, path, &numerator, &numerator_axes);
     qf_node exponential = qf_producer_of_op(graph, numerator, QF_OP_exp);
     if (!exponential.id || !qf_is_sum_of(labels, path, sum, sum_axes, numerator, numerator_axes, out)) {
@@ -424,7 +426,7 @@ static bool step_down(qf_labelling *labels, qf_path *path, qf_value *value, qf_a
         if (out->pair.dequantize.id) return false; /* a multiple under the pair changes what is quantised */
         out->multiplier *= factor;
         qf_path_add(path, node);
-    } else if (!out->pair.dequantize.id && qf_strip_zeroing(labels, path, value, axes, true, out)) {
+    } else if (!out->pair.dequantize.id && qf_strip_zeroing(labels, path, value, axes, QF_ZEROED_PROBABILITIES, out)) {
         return true;
     } else if (!cut_sink(labels, path, *value, axes, out, &source, &next)) {
         return false;
@@ -443,7 +445,7 @@ qf_softmax_result qf_probabilities_read(qf_labelling *labels, qf_path *path, qf_
         if (softmax_op(labels, path, value, &at, out) || exponential_of_log(labels, path, value, &at, out) ||
             exponential_minus_logarithm(labels, path, value, &at, out) ||
             exponentials_over_sum(labels, path, value, &at, out)) {
-            qf_strip_shift(labels, path, out->normalised, &out->logits, &out->axes);
+            qf_strip_shift(labels, path, out);
             return twice ? QF_SOFTMAX_PAIR_TWICE : QF_SOFTMAX_FOUND;
         }
         qf_node exponential = qf_producer_of_op(labels->graph, value, QF_OP_exp);
@@ -454,6 +456,7 @@ qf_softmax_result qf_probabilities_read(qf_labelling *labels, qf_path *path, qf_
             out->unnormalised = true;
             out->exponentials = value;
             out->exponential_axes = at;
+            for (uint32_t i = 0; i < out->zeroed_count; i++) out->zeroed[i].place = QF_ZEROED_EXPONENTIALS;
             out->logits = qf_node_operand(labels->graph, exponential, 0);
             out->axes = at;
             return QF_SOFTMAX_FOUND; /* the caller strips the maximum once it knows what is normalised */

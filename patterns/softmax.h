@@ -5,12 +5,18 @@
 
 #include "patterns/trace.h"
 
+typedef enum qf_zeroed_place {
+    QF_ZEROED_EXPONENTIALS = 1, /* the numerator */
+    QF_ZEROED_SUM = 2,          /* the denominator */
+    QF_ZEROED_PROBABILITIES = 4 /* not a number, where the row has none, becomes zero as well */
+} qf_zeroed_place;
+
 /* where(condition, x, 0), or the sides exchanged, over exponentials or probabilities. */
 typedef struct qf_zeroed {
     qf_value condition;
     qf_axes axes;
     bool keep_if_true;
-    bool normalised; /* probabilities: not a number, where the row has none, becomes zero as well */
+    qf_zeroed_place place;
     qf_node node;
 } qf_zeroed;
 #define QF_MAX_ZEROED 6
@@ -18,6 +24,8 @@ typedef struct qf_zeroed {
 typedef struct qf_probabilities {
     qf_value logits; /* what is exponentiated, before the maximum is subtracted */
     qf_axes axes;
+    qf_value shift; /* what is subtracted from all of a row; 0: nothing */
+    qf_axes shift_axes;
     qf_axis normalised;    /* summed in the denominator */
     double multiplier;     /* of the normalised result */
     bool guarded;          /* NaN rows become zero */
@@ -45,8 +53,8 @@ typedef struct qf_probabilities {
  * `*out_blocker` is an opaque node on the way; `*out_certain` false where only an exponential was seen. Cheap; asked
  * for every contraction. */
 bool qf_reaches_softmax(const qf_labelling *labels, qf_value value, bool *out_certain, qf_node *out_blocker);
-/* x - c, where c is the same along the normalised labels (as their maximum is), becomes x. */
-void qf_strip_shift(qf_labelling *labels, qf_path *path, qf_axis normalised, qf_value *logits, qf_axes *axes);
+/* Logits x - c, where c is the same along the normalised labels (as their maximum is), become x with shift c. */
+void qf_strip_shift(qf_labelling *labels, qf_path *path, qf_probabilities *out);
 /* Whether a select of the scores keeps where the zeroing keeps. */
 bool qf_same_condition(qf_labelling *labels, const qf_zeroed *zeroed, qf_value condition, qf_axes axes,
                        bool keep_if_true);

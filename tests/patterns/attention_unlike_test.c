@@ -1,0 +1,65 @@
+/* Owns: tests of what looks like an attention, and means something else.
+ * Does not own: the parts of attentions and why others are refused (attention_test.c).
+ * Next: spellings.h. */
+#include "tests/patterns/raising.h"
+#include "tests/patterns/spellings.h"
+
+#define ZERO         NUMBER("z", "0.0")
+#define MASKED(fill) SCORES NUMBER("f", fill) "  %l = where %m, %s, %f\n"
+#define EXPONENTIALS                                                                                                   \
+    "  %x = reduce_max %l {axes=[3]}\n  %d = sub %l, %x\n  %e = exp %d\n  %ez = where %m, %e, %z\n"                    \
+    "  %r = reduce_sum %ez {axes=[3]}\n"
+#define MASK ", %m: i1[B, 1, T, S]"
+
+/* The masked scores count in the denominator: exp(0), not nothing. */
+static void probabilities_zeroed_over_a_fill_that_counts(void **state) {
+    (void)state;
+    expect_reason(QKV MASK, MASKED("0.0") ZERO "  %p0 = softmax %l {axis=3}\n  %p = where %m, %p0, %z\n" VALUES,
+                  QF_REASON_fill_not_masking);
+}
+
+static void a_mask_of_the_denominator_only(void **state) {
+    (void)state;
+    expect_reason(QKV MASK, MASKED("0.0") ZERO EXPONENTIALS "  %p = div %e, %r\n" VALUES, QF_REASON_roles);
+    expect_reason(QKV MASK,
+                  MASKED("-inf") ZERO EXPONENTIALS
+                  "  %o = contract %e, %v {equation=\"bhts,bhse->bhte\"}\n  %y = div %o, %r\n",
+                  QF_REASON_roles);
+}
+
+/* Rows whose keys two masks hide together are not a number under softmax, of which one mask zeroes its share only. */
+static void one_of_two_masks_zeroes_the_probabilities(void **state) {
+    (void)state;
+    expect_reason(QKV MASK ", %n: i1[B, 1, T, S]",
+                  MASKED("-inf") ZERO
+                  "  %l2 = where %n, %l, %f\n  %p0 = softmax %l2 {axis=3}\n  %p = where %m, %p0, %z\n" VALUES,
+                  QF_REASON_roles);
+}
+
+/* What hides whole rows is no shift that a softmax does not see: they are not a number. */
+static void a_mask_of_rows_is_no_shift(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        SCORES NUMBER("f", "-inf") ZERO "  %h = where %m, %z, %f\n  %l = add %s, %h\n" SOFTMAX VALUES,
+        SCORES NUMBER("f", "inf") ZERO "  %h = where %m, %z, %f\n  %l = sub %s, %h\n" SOFTMAX VALUES,
+        SCORES NUMBER("f", "inf") ZERO "  %h = where %m, %z, %f\n  %l = sub %s, %h\n  %e = exp %l\n"
+                                       "  %r = reduce_sum %e {axes=[3]}\n  %p = div %e, %r\n" VALUES};
+    for (size_t i = 0; i < QF_COUNT_OF(bodies); i++) {
+        bench b;
+        raise_body(&b, QKV ", %m: i1[B, 1, T, 1]", bodies[i]);
+        qf_node node = raised(&b);
+        assert_true(qf_node_operand(b.graph, node, QF_IN(attention, mask)).id != 0 ||
+                    qf_node_operand(b.graph, node, QF_IN(attention, bias)).id != 0);
+        bench_close(&b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(probabilities_zeroed_over_a_fill_that_counts),
+        cmocka_unit_test(a_mask_of_the_denominator_only),
+        cmocka_unit_test(one_of_two_masks_zeroes_the_probabilities),
+        cmocka_unit_test(a_mask_of_rows_is_no_shift),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
