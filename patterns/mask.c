@@ -101,14 +101,18 @@ bool qf_masks_add_condition(qf_labelling *labels, qf_value condition, const qf_a
     return append(masks, &entry);
 }
 
-/* max(scores, floor): what hides a key leaves it the floor, so that a row without keys has equal scores. */
-static void apply_floor(const qf_score_form *form, qf_masks *masks) {
+/* max(scores, floor): what hides a key leaves it the floor, so that a row without keys has equal scores. False where
+ * the floor would have to be added to scores that it does not swallow: f16's. */
+static bool apply_floor(const qf_score_form *form, qf_masks *masks) {
     for (uint32_t i = 0; form->floor != 0.0 && i < masks->entry_count; i++) {
         qf_mask_entry *entry = &masks->entries[i];
         if (entry->depth < form->floor_depth) continue;
-        if (!entry->select && !entry->finite && !(entry->masks && isfinite(entry->fill))) entry->floor = form->floor;
+        bool infinite = !entry->select && !entry->finite && !(entry->masks && isfinite(entry->fill));
+        if (infinite && form->floor > SWALLOWING_FILL) return false;
+        if (infinite) entry->floor = form->floor;
         if (entry->masks) entry->fill = fmax(entry->fill, form->floor);
     }
+    return true;
 }
 
 qf_reason qf_masks_add_form(qf_labelling *labels, const qf_score_form *form, qf_masks *masks, qf_node *out_node) {
@@ -132,8 +136,8 @@ qf_reason qf_masks_add_form(qf_labelling *labels, const qf_score_form *form, qf_
         if (!qf_masks_add_addend(labels, addend->value, &addend->axes, addend->factor, masks))
             return QF_REASON_score_op;
     }
+    if (!apply_floor(form, masks)) return QF_REASON_score_op; /* at the last addend */
     *out_node = (qf_node){0};
-    apply_floor(form, masks);
     return QF_REASON_none;
 }
 

@@ -262,7 +262,8 @@ qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_
             break;
         case QF_SCORE_FLOOR:
             if (capped || !isfinite(step->number * outer) || !(step->number * outer < 0.0)) return QF_REASON_score_op;
-            if (out->floor != 0.0) break; /* the outer one is what the softmax sees */
+            if (out->floor == step->number * outer) break;
+            if (out->floor != 0.0) return QF_REASON_score_op;
             out->floor = step->number * outer;
             out->floor_depth = out->addend_count + out->select_count;
             break;

@@ -54,12 +54,32 @@ static void a_mask_of_rows_is_no_shift(void **state) {
     }
 }
 
+/* In f16 the lowest number plus a score is not the lowest number: rows that are hidden are not equal scores. */
+static void a_floor_that_swallows_no_scores(void **state) {
+    (void)state;
+    expect_reason(
+        "%q: f16[B, 4, T, 8], %k: f16[B, 4, S, 8], %v: f16[B, 4, S, 6], %w: f16[B, 1, T, S]",
+        SCORES "  %low = constant {value=f16[] -65504.0}\n  %b = add %s, %w\n  %l = maximum %b, %low\n" SOFTMAX VALUES,
+        QF_REASON_score_op);
+}
+
+static void two_floors(void **state) {
+    (void)state;
+    expect_reason(QKV MASK ", %n: i1[B, 1, T, S]",
+                  MASKED("-inf") NUMBER("low", "-3.4028235e38")
+                      NUMBER("h", "0.5") "  %l1 = maximum %l, %low\n  %l2 = mul %l1, %h\n  %l3 = where %n, %l2, %f\n"
+                                         "  %l4 = maximum %l3, %low\n  %p = softmax %l4 {axis=3}\n" VALUES,
+                  QF_REASON_score_op);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probabilities_zeroed_over_a_fill_that_counts),
         cmocka_unit_test(a_mask_of_the_denominator_only),
         cmocka_unit_test(one_of_two_masks_zeroes_the_probabilities),
         cmocka_unit_test(a_mask_of_rows_is_no_shift),
+        cmocka_unit_test(a_floor_that_swallows_no_scores),
+        cmocka_unit_test(two_floors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
