@@ -9,7 +9,7 @@
 /* Where and as what new nodes are inserted. Each function returns 0 on failure; 0 in gives 0 out. */
 typedef struct qf_emitter {
     qf_graph *graph;
-    qf_labelling *labels; /* may be NULL where nothing is arranged, and only layout and casts are emitted again */
+    qf_labelling *labels; /* may be NULL where nothing is arranged, and only layout is emitted again */
     qf_node before;
     qf_location location;
 } qf_emitter;

@@ -16,7 +16,7 @@ typedef struct factor {
 
 /* What stands between attention and quantise, the last node first. */
 typedef struct chain {
-    qf_node kept[MAX_STEPS]; /* layout and casts */
+    qf_node kept[MAX_STEPS]; /* layout */
     uint32_t kept_count;
     qf_node passed[MAX_STEPS];
     uint32_t passed_count;
@@ -40,6 +40,14 @@ static qf_value read_factor(const qf_graph *graph, qf_node node, factor *out) {
     return (qf_value){0};
 }
 
+/* A rounding to 16 bits vanishes with the factor that stood before it: kept, it could overflow. One to FP8 does not. */
+static bool is_wide_cast(const qf_graph *graph, qf_node node) {
+    qf_dtype from = qf_value_dtype(graph, qf_node_operand(graph, node, 0)),
+             to = qf_value_dtype(graph, qf_node_result(graph, node, 0));
+    return qf_node_op(graph, node) == QF_OP_cast && qf_dtype_is_float(from) && qf_dtype_is_float(to) &&
+           qf_dtype_bits(from) >= 16 && qf_dtype_bits(to) >= 16;
+}
+
 /* From the quantise back to an attention that nobody else reads on the way. */
 static bool read_chain(const qf_graph *graph, qf_node quantize, chain *out) {
     qf_value value = qf_node_operand(graph, quantize, QF_IN(quantize, x));
@@ -52,11 +60,12 @@ static bool read_chain(const qf_graph *graph, qf_node quantize, chain *out) {
             out->attention_node = node;
             return out->factor_count > 0;
         }
-        bool narrows = op == QF_OP_cast && !qf_dtype_is_float(qf_value_dtype(graph, qf_node_operand(graph, node, 0)));
         out->passed[out->passed_count++] = node;
         if (op == QF_OP_mul || op == QF_OP_div) {
             value = read_factor(graph, node, &out->factors[out->factor_count++]);
-        } else if (qf_op_is_replayable(op) || (op == QF_OP_cast && !narrows)) {
+        } else if (is_wide_cast(graph, node)) {
+            value = qf_node_operand(graph, node, 0);
+        } else if (qf_op_is_replayable(op)) {
             out->kept[out->kept_count++] = node;
             value = qf_node_operand(graph, node, 0);
         } else {

@@ -6,8 +6,9 @@
 
 #include "patterns/report.h"
 
-/* quantize(factor * attention, scale) is quantize(attention, scale / factor), whatever layout and casts stand between
- * and however the factor is spelled: a number or a tensor of one element, multiplied or divided by. Class rounding. */
+/* quantize(factor * attention, scale) is quantize(attention, scale / factor), whatever layout stands between (casts
+ * vanish), and however the factor is spelled: a number or a tensor of one element, multiplied or divided by. Class
+ * rounding. */
 qf_status qf_fold_output_factors(qf_graph *graph, qf_numerics numerics, qf_report *report, bool *out_changed);
 
 #endif
