@@ -159,9 +159,12 @@ static qf_status import_function(qf_mlir_import_state *import) {
 }
 
 qf_status qf_mlir_import_begin(qf_mlir_import_state *import, qf_context *context, MlirModule module,
-                               const qf_mlir_import_options *options) {
-    *import = (qf_mlir_import_state){
-        .context = context, .scratch = {.context = context}, .module = module, .options = complete_options(options)};
+                               const qf_mlir_import_options *options, bool keep_loops) {
+    *import = (qf_mlir_import_state){.context = context,
+                                     .scratch = {.context = context},
+                                     .module = module,
+                                     .options = complete_options(options),
+                                     .keep_loops = keep_loops};
     if (context->build != QF_BUILD)
         return qf_fail(context, QF_ERROR_VERSION, NULL,
                        "libqfuse-mlir is of another release than the library that made the context");
@@ -192,7 +195,7 @@ qf_status qf_mlir_import(qf_context *context, MlirModule module, const qf_mlir_i
     if (!context || mlirModuleIsNull(module)) return QF_ERROR_INVALID_ARGUMENT;
     if (qf_context_status(context) != QF_OK) return qf_context_status(context);
     qf_mlir_import_state import;
-    qf_status status = qf_mlir_import_begin(&import, context, module, options);
+    qf_status status = qf_mlir_import_begin(&import, context, module, options, false);
     qf_mlir_import_destroy(&import);
     if (status == QF_OK) {
         *out_graph = import.graph;

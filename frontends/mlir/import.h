@@ -45,11 +45,13 @@ typedef struct qf_mlir_row {
     uint32_t argument; /* of the mapping: mostly a qf_op */
 } qf_mlir_row;
 
-/* A function body as it was entered: the function itself is instance 0, every call that is inlined another one. */
+/* A function body as it was entered: the function itself is instance 0, every call that is inlined another one, and
+ * every round of a loop. */
 typedef struct qf_mlir_instance {
     uint32_t parent;
     bool effects;       /* it holds, or calls what holds, an operation that is not pure */
-    MlirOperation call; /* in the parent's body */
+    bool captures;      /* a region: it reads values of the parent as well */
+    MlirOperation call; /* in the parent's body; a loop: itself */
 } qf_mlir_instance;
 
 /* A value of one instance, and the graph's value for it. */
@@ -94,7 +96,9 @@ typedef struct qf_mlir_import {
     uint32_t printed_count; /* opaque operations that keep their printed form */
     uint32_t weight_count;
     bool uses_stablehlo;
-    bool failed; /* some helper failed; the mapping's result is void */
+    uint32_t round_count; /* of loops that were unrolled */
+    bool keep_loops;      /* they are carried through, whatever is known of them */
+    bool failed;          /* some helper failed; the mapping's result is void */
 } qf_mlir_import_state;
 
 struct qf_mlir_call {
@@ -116,10 +120,10 @@ struct qf_mlir_call {
 const qf_mlir_row *qf_mlir_rows(uint32_t *out_count);
 
 /* import.c */
-/* Reads the function of the options into import->graph, and keeps what was bound to what. The caller destroys the state
- * whatever comes back, and the graph as well. */
+/* Reads the function of the options into import->graph, and keeps what was bound to what. Loops that count are unrolled
+ * unless they are to be kept. The caller destroys the state whatever comes back, and the graph as well. */
 qf_status qf_mlir_import_begin(qf_mlir_import_state *import, qf_context *context, MlirModule module,
-                               const qf_mlir_import_options *options);
+                               const qf_mlir_import_options *options, bool keep_loops);
 void qf_mlir_import_destroy(qf_mlir_import_state *import);
 MlirOperation qf_mlir_symbol(const qf_mlir_import_state *import, qf_text name); /* null where there is none */
 

@@ -41,9 +41,12 @@ static uint64_t binding_hash(const binding_key *key) {
 }
 
 qf_value qf_mlir_lookup(const qf_mlir_import_state *import, MlirValue value, uint32_t instance) {
-    binding_key key = {value.ptr, instance};
-    uint32_t id = qf_index_find(&import->binding_index, binding_hash(&key), same_binding, import, &key);
-    return id ? import->bindings[id].id : (qf_value){0};
+    for (;; instance = import->instances[instance].parent) {
+        binding_key key = {value.ptr, instance};
+        uint32_t id = qf_index_find(&import->binding_index, binding_hash(&key), same_binding, import, &key);
+        if (id) return import->bindings[id].id;
+        if (!import->instances[instance].captures) return (qf_value){0};
+    }
 }
 
 bool qf_mlir_bind(qf_mlir_import_state *import, MlirValue value, uint32_t instance, uint32_t position, qf_value id) {

@@ -113,7 +113,7 @@ static qf_status rewrite_once(rewriter *r, const char *name, bool *out_again) {
     *out_again = false;
     r->reading = true;
     r->import = &import;
-    qf_status status = qf_mlir_import_begin(&import, r->context, r->module, &options);
+    qf_status status = qf_mlir_import_begin(&import, r->context, r->module, &options, true);
     r->reading = false;
     bool skipped = status != QF_OK && qf_context_status(r->context) != QF_ERROR_OUT_OF_MEMORY;
     if (status == QF_OK)
