@@ -261,8 +261,10 @@ static bool calls_with_effect(const qf_mlir_export *export, MlirOperation operat
     return false;
 }
 
-/* Operations that the importer knows have no effect; others stay, read or not. */
+/* Operations that the importer knows have no effect; others stay, read or not, and what stands around a region. */
 static bool may_be_erased(const qf_mlir_export *export, MlirOperation operation) {
+    MlirBlock block = qf_mlir_only_block(export->import->function, export->import->region);
+    if (!mlirBlockEqual(mlirOperationGetBlock(operation), block)) return false;
     for (intptr_t i = 0; i < mlirOperationGetNumResults(operation); i++) {
         MlirValue result = mlirOperationGetResult(operation, i);
         if (!mlirOpOperandIsNull(mlirValueGetFirstUse(result))) return false;

@@ -132,7 +132,7 @@ static qf_status set_outputs(qf_mlir_import_state *import, MlirOperation termina
     qf_value *outputs = QF_ARENA_NEW(&import->scratch, qf_value, (uint64_t)count + 1);
     if (!outputs) return QF_ERROR_OUT_OF_MEMORY;
     for (intptr_t i = 0; i < count; i++) {
-        outputs[i] = qf_mlir_lookup(import, mlirOperationGetOperand(terminator, i), 0);
+        outputs[i] = qf_mlir_read(import, mlirOperationGetOperand(terminator, i), 0);
         if (!outputs[i].id)
             return module_fault(import, QF_ERROR_UNSUPPORTED, "result %lld is a value that QFuse does not compute",
                                 (long long)i);
@@ -142,8 +142,9 @@ static qf_status set_outputs(qf_mlir_import_state *import, MlirOperation termina
 }
 
 static qf_status import_function(qf_mlir_import_state *import) {
-    MlirBlock block = qf_mlir_only_block(import->function, 0);
+    MlirBlock block = qf_mlir_only_block(import->function, import->region);
     qf_text name = qf_mlir_symbol_name(import->function, "sym_name");
+    if (!name.size) name = QF_TEXT("region");
     qf_status status = qf_graph_create(import->context, "main", &import->graph);
     if (status != QF_OK) return status;
     import->graph->name = qf_intern(import->context, name);
@@ -159,17 +160,19 @@ static qf_status import_function(qf_mlir_import_state *import) {
 }
 
 qf_status qf_mlir_import_begin(qf_mlir_import_state *import, qf_context *context, MlirModule module,
-                               const qf_mlir_import_options *options, bool keep_loops) {
+                               const qf_mlir_import_options *options, qf_mlir_scope scope) {
     *import = (qf_mlir_import_state){.context = context,
                                      .scratch = {.context = context},
                                      .module = module,
                                      .options = complete_options(options),
-                                     .keep_loops = keep_loops};
+                                     .function = scope.operation,
+                                     .region = scope.region,
+                                     .keep_loops = scope.keep_loops};
     if (context->build != QF_BUILD)
         return qf_fail(context, QF_ERROR_VERSION, NULL,
                        "libqfuse-mlir is of another release than the library that made the context");
     qf_status status = index_rows(import) ? index_symbols(import) : QF_ERROR_OUT_OF_MEMORY;
-    if (status == QF_OK) status = choose_function(import);
+    if (status == QF_OK && mlirOperationIsNull(scope.operation)) status = choose_function(import);
     return status == QF_OK ? import_function(import) : status;
 }
 
@@ -195,7 +198,7 @@ qf_status qf_mlir_import(qf_context *context, MlirModule module, const qf_mlir_i
     if (!context || mlirModuleIsNull(module)) return QF_ERROR_INVALID_ARGUMENT;
     if (qf_context_status(context) != QF_OK) return qf_context_status(context);
     qf_mlir_import_state import;
-    qf_status status = qf_mlir_import_begin(&import, context, module, options, false);
+    qf_status status = qf_mlir_import_begin(&import, context, module, options, (qf_mlir_scope){{NULL}, 0, false});
     qf_mlir_import_destroy(&import);
     if (status == QF_OK) {
         *out_graph = import.graph;

@@ -75,7 +75,8 @@ typedef struct qf_mlir_import {
     qf_arena scratch; /* until the end of the import */
     qf_mlir_import_options options;
     MlirModule module;
-    MlirOperation function;
+    MlirOperation function; /* or the operation that has the region which is read */
+    intptr_t region;
     MlirOperation *symbols; /* from 1: operations of the module with a symbol name */
     uint32_t symbol_count, symbol_capacity;
     qf_mlir_instance *instances; /* from 0 */
@@ -120,10 +121,15 @@ struct qf_mlir_call {
 const qf_mlir_row *qf_mlir_rows(uint32_t *out_count);
 
 /* import.c */
-/* Reads the function of the options into import->graph, and keeps what was bound to what. Loops that count are unrolled
- * unless they are to be kept. The caller destroys the state whatever comes back, and the graph as well. */
+typedef struct qf_mlir_scope {
+    MlirOperation operation; /* null: the function of the options; else one of its regions, as if it were a function */
+    intptr_t region;
+    bool keep_loops; /* else loops that count are unrolled */
+} qf_mlir_scope;
+/* Reads the function of the options, or the region, into import->graph, and keeps what was bound to what. The caller
+ * destroys the state whatever comes back, and the graph as well. */
 qf_status qf_mlir_import_begin(qf_mlir_import_state *import, qf_context *context, MlirModule module,
-                               const qf_mlir_import_options *options, bool keep_loops);
+                               const qf_mlir_import_options *options, qf_mlir_scope scope);
 void qf_mlir_import_destroy(qf_mlir_import_state *import);
 MlirOperation qf_mlir_symbol(const qf_mlir_import_state *import, qf_text name); /* null where there is none */
 
@@ -134,6 +140,9 @@ MlirBlock qf_mlir_only_block(MlirOperation operation, intptr_t region);
 qf_status qf_mlir_import_block(qf_mlir_import_state *import, MlirBlock block, uint32_t instance, uint32_t depth,
                                MlirOperation *out_terminator);
 qf_value qf_mlir_lookup(const qf_mlir_import_state *import, MlirValue value, uint32_t instance); /* 0: not bound */
+/* The same; what a region reads from around it becomes an input, unless it is a constant. 0: not bound, or a failure.
+ */
+qf_value qf_mlir_read(qf_mlir_import_state *import, MlirValue value, uint32_t instance);
 bool qf_mlir_bind(qf_mlir_import_state *import, MlirValue value, uint32_t instance, uint32_t position, qf_value id);
 /* A located failure of the operation; sets import->failed. Always returns QF_MLIR_FAILED. */
 qf_mlir_outcome qf_mlir_fault(qf_mlir_call *call, qf_status status, const char *format, ...) QF_PRINTF(3, 4);

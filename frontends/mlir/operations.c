@@ -58,6 +58,43 @@ bool qf_mlir_bind(qf_mlir_import_state *import, MlirValue value, uint32_t instan
     return qf_index_add(import->context, &import->binding_index, binding_hash(&key), next);
 }
 
+/* Whether the value is made in the block, or in a region below it. */
+static bool is_inside(MlirBlock block, MlirValue value) {
+    MlirBlock at = mlirValueIsABlockArgument(value) ? mlirBlockArgumentGetOwner(value)
+                                                    : mlirOperationGetBlock(mlirOpResultGetOwner(value));
+    while (!mlirBlockIsNull(at)) {
+        if (mlirBlockEqual(at, block)) return true;
+        MlirOperation parent = mlirBlockGetParentOperation(at);
+        at = mlirOperationIsNull(parent) ? (MlirBlock){NULL} : mlirOperationGetBlock(parent);
+    }
+    return false;
+}
+
+static qf_status import_operation(qf_mlir_import_state *import, MlirOperation operation, uint32_t instance,
+                                  uint32_t depth, uint32_t position);
+
+static bool is_constant(MlirOperation operation) {
+    qf_text name = qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation)));
+    return qf_text_is(name, "stablehlo.constant") || qf_text_is(name, "mhlo.constant") ||
+           qf_text_is(name, "arith.constant");
+}
+
+qf_value qf_mlir_read(qf_mlir_import_state *import, MlirValue value, uint32_t instance) {
+    qf_value known = qf_mlir_lookup(import, value, instance);
+    char name[32];
+    if (known.id || instance || is_inside(qf_mlir_only_block(import->function, import->region), value)) return known;
+    if (mlirValueIsAOpResult(value) && is_constant(mlirOpResultGetOwner(value)))
+        return import_operation(import, mlirOpResultGetOwner(value), 0, 0, 0) == QF_OK
+                   ? qf_mlir_lookup(import, value, 0)
+                   : known;
+    qf_type type = qf_mlir_type(import, mlirValueGetType(value));
+    (void)snprintf(name, sizeof name, "around%u", import->graph->input_count);
+    qf_string interned = qf_intern_c(import->context, name);
+    if (!type.id || !interned.id) return known;
+    qf_value input = qf_graph_add_input_value(import->graph, interned, type);
+    return input.id && qf_mlir_bind(import, value, 0, 0, input) ? input : known;
+}
+
 /* --- results --- */
 /* The module is not verified where dialects are not registered, so declared types are checked against inferred ones. */
 static bool check_type(qf_mlir_call *call, uint32_t index, qf_value value) {
@@ -113,7 +150,7 @@ static bool read_operands(qf_mlir_call *call) {
     if (!call->operands || !call->results) return false;
     for (uint32_t i = 0; i < call->operand_count; i++) {
         MlirValue operand = mlirOperationGetOperand(call->operation, i);
-        call->operands[i] = qf_mlir_lookup(call->import, operand, call->instance);
+        call->operands[i] = qf_mlir_read(call->import, operand, call->instance);
         if (call->operands[i].id) continue;
         (void)qf_mlir_fault(call, QF_ERROR_UNSUPPORTED,
                             "operand %u of %s is a value that QFuse does not compute: an unusual result of another "

@@ -106,22 +106,23 @@ static qf_status optimise(rewriter *r, bool *out_again) {
     return status;
 }
 
-/* Imports the function and does the rest; a function that cannot be read is left alone. */
-static qf_status rewrite_once(rewriter *r, const char *name, bool *out_again) {
+/* Imports the function, or region, and does the rest; one that cannot be read is left alone. */
+static qf_status rewrite_once(rewriter *r, const char *name, qf_mlir_scope scope, bool *out_again) {
     qf_mlir_import_options options = {.struct_size = sizeof options, .function = name};
     qf_mlir_import_state import;
     *out_again = false;
     r->reading = true;
     r->import = &import;
-    qf_status status = qf_mlir_import_begin(&import, r->context, r->module, &options, true);
+    qf_status status = qf_mlir_import_begin(&import, r->context, r->module, &options, scope);
     r->reading = false;
     bool skipped = status != QF_OK && qf_context_status(r->context) != QF_ERROR_OUT_OF_MEMORY;
     if (status == QF_OK)
         status = optimise(r, out_again);
     else if (skipped)
         qf_context_clear_status(r->context);
-    if (!r->quiet) r->report.skipped += skipped;
-    if (!*out_again) r->report.functions += !skipped;
+    bool function = mlirOperationIsNull(scope.operation);
+    if (!r->quiet && function) r->report.skipped += skipped;
+    if (!*out_again && function) r->report.functions += !skipped;
     qf_mlir_import_destroy(&import);
     qf_graph_destroy(import.graph);
     r->import = NULL;
@@ -136,9 +137,46 @@ static qf_status rewrite_function(rewriter *r, MlirOperation function) {
     r->fallback = mlirOperationGetLocation(function);
     r->quiet = false;
     while (status == QF_OK && again) { /* every round has a call less */
-        status = rewrite_once(r, qf_string_c(r->context, name), &again);
+        status = rewrite_once(r, qf_string_c(r->context, name), (qf_mlir_scope){{NULL}, 0, true}, &again);
         r->quiet = true;
     }
+    return status;
+}
+
+/* --- regions --- */
+/* Loops and branches, whose regions run as functions do: in order, from arguments to results. */
+static bool has_bodies(MlirOperation operation) {
+    static const char *const names[] = {"stablehlo.while", "stablehlo.if", "stablehlo.case", "mhlo.while", "mhlo.if",
+                                        "mhlo.case",       "scf.for",      "scf.while",      "scf.if"};
+    qf_text name = qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation)));
+    for (size_t i = 0; i < QF_COUNT_OF(names); i++)
+        if (qf_text_is(name, names[i])) return true;
+    return false;
+}
+
+static qf_status rewrite_regions(rewriter *r, MlirBlock block, uint32_t depth);
+
+static qf_status rewrite_region(rewriter *r, MlirOperation operation, intptr_t region, uint32_t depth) {
+    qf_status status = QF_OK;
+    bool again = true;
+    MlirBlock block = qf_mlir_only_block(operation, region);
+    if (mlirBlockIsNull(block)) return QF_OK;
+    r->quiet = false;
+    while (status == QF_OK && again) {
+        status = rewrite_once(r, NULL, (qf_mlir_scope){operation, region, true}, &again);
+        r->quiet = true;
+    }
+    return status == QF_OK ? rewrite_regions(r, block, depth + 1) : status;
+}
+
+/* All of them below the block, after the block itself. */
+static qf_status rewrite_regions(rewriter *r, MlirBlock block, uint32_t depth) {
+    qf_status status = QF_OK;
+    MlirOperation operation = mlirBlockGetFirstOperation(block);
+    for (; depth < QF_MLIR_MAX_DEPTH && !mlirOperationIsNull(operation);
+         operation = mlirOperationGetNextInBlock(operation))
+        for (intptr_t i = 0; status == QF_OK && has_bodies(operation) && i < mlirOperationGetNumRegions(operation); i++)
+            status = rewrite_region(r, operation, i, depth);
     return status;
 }
 
@@ -155,6 +193,11 @@ static qf_status rewrite_all(rewriter *r) {
     MlirOperation operation = mlirBlockGetFirstOperation(mlirModuleGetBody(r->module));
     for (; status == QF_OK && !mlirOperationIsNull(operation); operation = mlirOperationGetNextInBlock(operation))
         if (is_public_function(operation)) status = rewrite_function(r, operation);
+    operation = mlirBlockGetFirstOperation(mlirModuleGetBody(r->module));
+    for (; status == QF_OK && !mlirOperationIsNull(operation); operation = mlirOperationGetNextInBlock(operation)) {
+        MlirBlock block = qf_mlir_only_block(operation, 0);
+        if (!mlirBlockIsNull(block)) status = rewrite_regions(r, block, 0);
+    }
     return status;
 }
 
