@@ -46,9 +46,8 @@ static bool index_weights(qf_interpreter *interpreter) {
 qf_interpreter *qf_interpreter_create(const qf_graph *graph, uint32_t thread_count) {
     qf_interpreter *interpreter = qf_allocate(graph->context, sizeof *interpreter);
     if (!interpreter) return NULL;
-    interpreter->graph = graph;
-    interpreter->context = graph->context;
-    interpreter->thread_count = thread_count ? thread_count : 1;
+    *interpreter =
+        (qf_interpreter){.graph = graph, .context = graph->context, .thread_count = thread_count ? thread_count : 1};
     interpreter->slots = qf_allocate(graph->context, graph->value_count * sizeof *interpreter->slots);
     if (interpreter->slots) interpreter->slot_count = graph->value_count;
     if (!interpreter->slots || !index_weights(interpreter)) {

@@ -160,7 +160,7 @@ qf_status qf_tensor_to_versioned(qf_context *context, const qf_tensor *tensor, v
     qf_dl_tensor fields;
     *out = NULL;
     qf_status status = export(context, tensor, release, owner, &wrapper, &fields);
-    if (status != QF_OK) return status;
+    if (!wrapper) return status;
     wrapper->versioned = (qf_dl_managed_tensor_versioned){.version = {QF_DL_MAJOR, QF_DL_MINOR},
                                                           .manager_ctx = wrapper,
                                                           .deleter = delete_versioned,
@@ -175,7 +175,7 @@ qf_status qf_tensor_to_managed(qf_context *context, const qf_tensor *tensor, voi
     qf_dl_tensor fields;
     *out = NULL;
     qf_status status = export(context, tensor, release, owner, &wrapper, &fields);
-    if (status != QF_OK) return status;
+    if (!wrapper) return status;
     wrapper->managed = (qf_dl_managed_tensor){.dl_tensor = fields, .manager_ctx = wrapper, .deleter = delete_managed};
     *out = &wrapper->managed;
     return QF_OK;
