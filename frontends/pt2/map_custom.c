@@ -109,7 +109,12 @@ static qf_pt2_outcome map_dynamic_quantize(qf_pt2_call *call) {
     bool token = qf_pt2_role_is(call, "granularity", "token");
     qf_value scale = {0}, y = dynamic_quantize(call, x, bound, dtype, token, &scale);
     /* The kernel multiplies by the reciprocal, which rounds otherwise than the op's division. */
-    if (!token && mode_of(call) == QF_VALUE_mul_recip) y = quantize(call, x, single_scale(call, scale), dtype, -1);
+    if (mode_of(call) == QF_VALUE_mul_recip) {
+        qf_dim tokens = qf_pt2_dim_of(call, x, 0);
+        if (token && qf_pt2_rank(call, x) != 2) return qf_pt2_decline(call, "its operand is not [tokens, size]");
+        qf_value one_each = token ? qf_import_view(qf_pt2_target(call), scale, &tokens, 1) : single_scale(call, scale);
+        y = quantize(call, x, one_each, dtype, token ? 0 : -1);
+    }
     return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, y) &&
                                       qf_pt2_role_give(call, "scale_out", 1, as_target(call, "scale_out", scale)));
 }

@@ -136,6 +136,19 @@ static void scales_of_columns_and_whole_groups(void **unused) {
     r_end(&r);
 }
 
+/* Its kernel multiplies every token by the f32 reciprocal of its scale. */
+static void tokens_of_sglang(void **unused) {
+    (void)unused;
+    reading r = r_text("input x 13[4,16]\na 29[4,16] = aten.empty.memory_format size=[4,16] dtype=dtype:29\n"
+                       "c 7[4,1] = aten.empty.memory_format size=[4,1] dtype=dtype:7\n"
+                       "- = sgl_kernel.sgl_per_token_quant_fp8.default input=%x output_q=%a output_s=%c\n"
+                       "output a\noutput c\n");
+    r_lacks(&r, "opaque");
+    r_has(&r, "granularity=token");
+    r_has(&r, "mode=mul_recip, axis=0");
+    r_end(&r);
+}
+
 /* SGLang's: the same families under other names and with flags. */
 static void operators_of_sglang(void **unused) {
     (void)unused;
@@ -178,6 +191,7 @@ int main(void) {
         cmocka_unit_test(norms_are_rounded_before_they_are_quantised),
         cmocka_unit_test(positions_count_the_tokens_of_the_rotation),
         cmocka_unit_test(scales_of_columns_and_whole_groups),
+        cmocka_unit_test(tokens_of_sglang),
         cmocka_unit_test(operators_of_sglang),
         cmocka_unit_test(joins_promote),
     };
