@@ -52,6 +52,14 @@ typedef struct counter {
     uint32_t rounds;
 } counter;
 
+/* Integers that the counter does not leave: it would begin anew. */
+static bool stays_in_range(qf_dtype dtype, const counter *count) {
+    uint32_t bits = qf_dtype_bits(dtype);
+    if (qf_dtype_kind_of(dtype) != QF_DTYPE_KIND_INTEGER || bits < 2) return false;
+    int64_t largest = bits == 64 ? INT64_MAX : (INT64_C(1) << (dtype == QF_U8 ? bits : bits - 1)) - 1;
+    return count->start + (int64_t)count->rounds * count->step <= largest;
+}
+
 /* while (i < limit), i = start, i += step, all numbers known. */
 static bool read_counter(const qf_mlir_call *call, MlirBlock condition, MlirBlock body, counter *out) {
     int64_t limit;
@@ -73,7 +81,7 @@ static bool read_counter(const qf_mlir_call *call, MlirBlock condition, MlirBloc
         int64_t distance = limit > out->start ? limit - out->start : 0;
         if (distance > (int64_t)MAX_ROUNDS * out->step) return false;
         out->rounds = (uint32_t)((distance + out->step - 1) / out->step);
-        return true;
+        return stays_in_range(qf_mlir_dtype_of(call, call->operands[out->index]), out);
     }
     return false;
 }
