@@ -107,6 +107,7 @@ static bool apply_floor(const qf_score_form *form, qf_masks *masks) {
     for (uint32_t i = 0; form->floor != 0.0 && i < masks->entry_count; i++) {
         qf_mask_entry *entry = &masks->entries[i];
         if (entry->depth < form->floor_depth) continue;
+        if (form->floor > QF_MASKING_FILL) return false; /* scaled down, it is a score like others */
         bool infinite = !entry->select && !entry->finite && !(entry->masks && isfinite(entry->fill));
         if (infinite && form->floor > SWALLOWING_FILL) return false;
         if (infinite) entry->floor = form->floor;

@@ -72,6 +72,16 @@ static void two_floors(void **state) {
                   QF_REASON_score_op);
 }
 
+/* Scaled down, the floor is a score like others. */
+static void a_floor_that_hides_nothing(void **state) {
+    (void)state;
+    expect_reason(
+        QKV MASK,
+        MASKED("-inf") NUMBER("low", "-3.4028235e38")
+            NUMBER("h", "1e-38") "  %l1 = maximum %l, %low\n  %l2 = mul %l1, %h\n  %p = softmax %l2 {axis=3}\n" VALUES,
+        QF_REASON_score_op);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probabilities_zeroed_over_a_fill_that_counts),
@@ -80,6 +90,7 @@ int main(void) {
         cmocka_unit_test(a_mask_of_rows_is_no_shift),
         cmocka_unit_test(a_floor_that_swallows_no_scores),
         cmocka_unit_test(two_floors),
+        cmocka_unit_test(a_floor_that_hides_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
