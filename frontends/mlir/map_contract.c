@@ -149,12 +149,15 @@ qf_mlir_outcome qf_mlir_map_reduce(qf_mlir_call *call) {
     return qf_mlir_done(call, emit_reduction(call, kind, qf_mlir_in(call, 0), qf_mlir_in(call, 1), axes, count));
 }
 
-/* Between groups of one there is nothing to reduce. */
+/* Between groups of one there is nothing to reduce, unless the groups are of replicas, and span all partitions: so
+ * where a channel is given whose ids are not global. */
 qf_mlir_outcome qf_mlir_map_all_reduce(qf_mlir_call *call) {
     MlirAttribute groups = qf_mlir_attribute(call->operation, "replica_groups");
     MlirType type = mlirAttributeIsNull(groups) ? (MlirType){NULL} : mlirAttributeGetType(groups);
     bool alone = !mlirTypeIsNull(type) && mlirTypeIsARankedTensor(type) && mlirShapedTypeGetRank(type) == 2 &&
                  mlirShapedTypeGetDimSize(type, 0) > 0 && mlirShapedTypeGetDimSize(type, 1) == 1;
+    alone = alone && (mlirAttributeIsNull(qf_mlir_attribute(call->operation, "channel_handle")) ||
+                      !mlirAttributeIsNull(qf_mlir_attribute(call->operation, "use_global_device_ids")));
     return alone ? qf_mlir_done(call, qf_mlir_in(call, 0)) : qf_mlir_decline(call, "it sums over several devices");
 }
 
