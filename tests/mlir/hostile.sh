@@ -12,7 +12,7 @@ runs=0 refused=0 faults=0
 # survives FILE [PATTERN]: exit code 0 and no error, or 1 and one error (that matches).
 survives() {
     local found=0 errors
-    timeout 60 "$qfuse_mlir" --max-nodes=20000 "$1" >"$folder/out" 2>"$folder/err" || found=$?
+    timeout 240 "$qfuse_mlir" --max-nodes=20000 "$1" >"$folder/out" 2>"$folder/err" || found=$?
     errors=$(grep -c '^error: ' "$folder/err")
     runs=$((runs + 1))
     [ "$found" -eq 0 ] || refused=$((refused + 1))
