@@ -107,7 +107,7 @@ static double code_distance(qf_dtype dtype, const qf_tensor *a, const qf_tensor 
     unsigned x = ((const uint8_t *)a->data)[i], y = ((const uint8_t *)b->data)[i];
     if (x == y) return 0;
     double u = qf_load_f64(dtype, a->data, i), v = qf_load_f64(dtype, b->data, i);
-    if (u == v) return 0; /* +0 and -0 */
+    if (u == v || (isnan(u) && isnan(v))) return 0; /* +0 and -0; a NaN is a NaN */
     int ordered_x = x & 0x80 ? -(int)(x & 0x7F) : (int)x, ordered_y = y & 0x80 ? -(int)(y & 0x7F) : (int)y;
     return abs(ordered_x - ordered_y);
 }
@@ -131,7 +131,7 @@ static void judge_site(judge *state, qf_node attention, qf_value old_value, qf_v
         was.dtype != is.dtype)
         return;
     double scale = scale_of(state, attention), error_was = 0, error_is = 0;
-    uint64_t equal = 0, far = 0, count = qf_tensor_bytes(&is);
+    uint64_t equal = 0, far = 0, lost = 0, count = qf_tensor_bytes(&is); /* lost: no numbers where there were */
     for (uint64_t i = 0; i < count; i++) {
         double distance = code_distance(is.dtype, &was, &is, (int64_t)i);
         equal += distance == 0;
@@ -141,6 +141,7 @@ static void judge_site(judge *state, qf_node attention, qf_value old_value, qf_v
         reference = fmin(fmax(reference, -limit), limit);
         double x = qf_load_f64(was.dtype, was.data, (int64_t)i) * scale - reference;
         double y = qf_load_f64(is.dtype, is.data, (int64_t)i) * scale - reference;
+        lost += isnan(y) && !isnan(x);
         if (!isnan(x)) error_was += x * x;
         if (!isnan(y)) error_is += y * y;
     }
@@ -152,6 +153,7 @@ static void judge_site(judge *state, qf_node attention, qf_value old_value, qf_v
     if (share < result->worst_share) result->worst_share = share;
     if (ratio > result->worst_error_ratio) result->worst_error_ratio = ratio;
     bool ok = state->sixteen_bit ? ratio <= 1.0 || share == 1.0 : share >= LEAST_EQUAL_SHARE && far == 0;
+    ok = ok && !lost;
     if (ok || !result->ok) return;
     result->ok = false;
     (void)snprintf(result->reason, sizeof result->reason,
