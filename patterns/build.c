@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "patterns/candidate.h"
+#include "patterns/predicates.h"
 
 #define OPERANDS (QF_IN(attention, out_scale) + 1)
 
@@ -203,25 +204,45 @@ static qf_value combine_scales(qf_emitter *emitter, qf_op op, qf_value scale, qf
     return qf_emit_binary(emitter, op, scale, factor, NULL, 0);
 }
 
-/* The tensors that scale the scores of an FP8 q. */
-static qf_value scale_codes(qf_candidate *c, qf_emitter *emitter, qf_value scale) {
-    for (uint32_t i = 0; i < c->scale_count && scale.id; i++)
-        scale = combine_scales(emitter, c->scales[i].divides ? QF_OP_div : QF_OP_mul, scale, c->scales[i].value);
-    return scale;
+/* A number that the scale of FP8 keys can take, in f32. */
+static bool scales_keys(const qf_candidate *c, const qf_emitter *emitter, uint32_t index, const qf_value *operands) {
+    const qf_axes *axes = &c->scales[index].axes;
+    for (uint32_t i = 0; i < axes->rank; i++)
+        if (axes->axis[i].count) return false;
+    qf_value k_scale = operands[QF_IN(attention, k_scale)];
+    return k_scale.id && qf_value_is_scalar(emitter->graph, k_scale) &&
+           qf_dtype_is_float8(qf_value_dtype(emitter->graph, operands[QF_IN(attention, k)]));
 }
 
-/* q times the tensors that scale the scores. */
-static qf_value scale_query(qf_candidate *c, qf_emitter *emitter, qf_value q, const qf_axes *q_axes) {
+/* q times a tensor that scales the scores, in f32 where that is of another type: 16 bits may not hold it. */
+static qf_value scale_query(qf_candidate *c, qf_emitter *emitter, uint32_t index, qf_value q, const qf_axes *q_axes) {
     qf_graph *graph = emitter->graph;
     qf_axes rows = *q_axes;
     rows.axis[3] = (qf_axis){0};
-    for (uint32_t i = 0; i < c->scale_count && q.id; i++) {
-        qf_value factor = qf_arrange(emitter, c->scales[i].value, &c->scales[i].axes, &rows, false);
-        factor = qf_emit_cast(emitter, factor, qf_value_dtype(graph, q));
-        q = qf_emit_binary(emitter, c->scales[i].divides ? QF_OP_div : QF_OP_mul, q, factor, qf_value_dims(graph, q),
-                           4);
+    qf_value factor = qf_arrange(emitter, c->scales[index].value, &c->scales[index].axes, &rows, false);
+    if (!factor.id || !q.id) return (qf_value){0};
+    if (qf_value_dtype(graph, factor) != qf_value_dtype(graph, q)) {
+        q = qf_emit_cast(emitter, q, QF_F32);
+        factor = qf_emit_cast(emitter, factor, QF_F32);
+        if (!factor.id || !q.id) return (qf_value){0};
     }
-    return q;
+    return qf_emit_binary(emitter, c->scales[index].divides ? QF_OP_div : QF_OP_mul, q, factor, qf_value_dims(graph, q),
+                          4);
+}
+
+/* The tensors that scale the scores, taken to the scale of an FP8 q or k, or else to q. */
+static bool build_score_scales(qf_candidate *c, qf_emitter *emitter, const qf_axes *q_axes, qf_value *operands) {
+    qf_value *q = &operands[QF_IN(attention, q)], *q_scale = &operands[QF_IN(attention, q_scale)],
+             *k_scale = &operands[QF_IN(attention, k_scale)];
+    bool codes = qf_dtype_is_float8(qf_value_dtype(emitter->graph, *q));
+    for (uint32_t i = 0; i < c->scale_count; i++) {
+        qf_op op = c->scales[i].divides ? QF_OP_div : QF_OP_mul;
+        qf_value *changed = codes ? q_scale : scales_keys(c, emitter, i, operands) ? k_scale : q;
+        *changed = changed == q ? scale_query(c, emitter, i, *q, q_axes)
+                                : combine_scales(emitter, op, *changed, c->scales[i].value);
+        if (!changed->id) return false;
+    }
+    return true;
 }
 
 /* The attention multiplies by it; where the graph did not, v's scale is divided by it. */
@@ -242,16 +263,13 @@ static bool build_operands(qf_candidate *c, qf_emitter *emitter, const qf_axes *
     qf_axes scores = {.rank = 4, .axis = {q_axes->axis[0], q_axes->axis[1], q_axes->axis[2], c->roles.keys}};
     operands[QF_IN(attention, q)] =
         qf_build_operand(emitter, &c->q, q_axes, false, &operands[QF_IN(attention, q_scale)]);
-    bool codes = qf_dtype_is_float8(qf_value_dtype(emitter->graph, operands[QF_IN(attention, q)]));
-    if (!codes) operands[QF_IN(attention, q)] = scale_query(c, emitter, operands[QF_IN(attention, q)], q_axes);
     operands[QF_IN(attention, k)] =
         qf_build_operand(emitter, &c->k, k_axes, false, &operands[QF_IN(attention, k_scale)]);
     operands[QF_IN(attention, v)] =
         qf_build_operand(emitter, &c->v, v_axes, true, &operands[QF_IN(attention, v_scale)]);
     for (uint32_t i = 0; i < 3; i++)
         if (!operands[i].id) return false;
-    if (!complete_scales(emitter, operands)) return false;
-    if (codes) operands[QF_IN(attention, q_scale)] = scale_codes(c, emitter, operands[QF_IN(attention, q_scale)]);
+    if (!complete_scales(emitter, operands) || !build_score_scales(c, emitter, q_axes, operands)) return false;
     if (!unify_dtypes(emitter, operands) || !qf_build_bias(c, emitter, &scores, &operands[QF_IN(attention, bias)]) ||
         !qf_build_mask(c, emitter, &scores, &operands[QF_IN(attention, mask)]))
         return false;
@@ -262,7 +280,7 @@ static bool build_operands(qf_candidate *c, qf_emitter *emitter, const qf_axes *
         operands[QF_IN(attention, sinks)] = qf_emit_cast(emitter, sinks, QF_F32);
         if (!operands[QF_IN(attention, sinks)].id) return false;
     }
-    return build_probability_scale(c, emitter, operands) && (!codes || operands[QF_IN(attention, q_scale)].id);
+    return build_probability_scale(c, emitter, operands);
 }
 
 static qf_node insert_attention(qf_candidate *c, qf_emitter *emitter, const qf_value *operands,

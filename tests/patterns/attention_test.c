@@ -295,6 +295,27 @@ static void forty_doublings_take_no_time(void **state) {
 
 /* --- FP8 --- */
 
+/* A tensor that scales the scores in f32 scales 16-bit q in f32, or the scale of FP8 keys: f16 may not hold it. */
+static void an_f32_factor_of_16_bit_scores(void **state) {
+    (void)state;
+    static const char body[] = "  %s0 = contract %q, %kf {equation=\"bhtd,bhsd->bhts\"}\n  %s = cast %s0 {dtype=f32}\n"
+                               "  %l = mul %s, %t\n" SOFTMAX "  %ph = cast %p {dtype=f16}\n"
+                               "  %y = contract %ph, %v {equation=\"bhts,bhse->bhte\"}\n";
+    char text[1024];
+    bench b;
+    (void)snprintf(text, sizeof text, "  %%kf = copy %%k\n%s", body);
+    raise_body(&b, "%q: f16[B, 4, T, 8], %k: f16[B, 4, S, 8], %v: f16[B, 4, S, 6], %t: f32[]", text);
+    assert_string_equal(operand_type(&b, raised(&b), IN_(q)), "f32[B, 4, T, 8]");
+    bench_close(&b);
+    (void)snprintf(text, sizeof text, "  %%kf = dequantize %%k, %%s0k {dtype=f16}\n%s", body);
+    raise_body(&b, "%q: f16[B, 4, T, 8], %k: f8E4M3FN[B, 4, S, 8], %v: f16[B, 4, S, 6], %t: f32[], %s0k: f32[]", text);
+    qf_node node = raised(&b);
+    assert_string_equal(operand_type(&b, node, IN_(q)), "f16[B, 4, T, 8]");
+    assert_int_equal(qf_node_op(b.graph, qf_value_producer(b.graph, qf_node_operand(b.graph, node, IN_(k_scale)))),
+                     QF_OP_mul);
+    bench_close(&b);
+}
+
 static void pairs_become_operands(void **state) {
     (void)state;
     bench b;
@@ -419,6 +440,7 @@ int main(void) {
         cmocka_unit_test(fault_74_one_packed_tensor_for_two),
         cmocka_unit_test(fault_75_scales_on_both_sides_of_a_quantise),
         cmocka_unit_test(forty_doublings_take_no_time),
+        cmocka_unit_test(an_f32_factor_of_16_bit_scores),
         cmocka_unit_test(pairs_become_operands),
         cmocka_unit_test(a_pair_may_multiply_by_the_reciprocal),
         cmocka_unit_test(quantised_scores_block_unless_relaxed),
