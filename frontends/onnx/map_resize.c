@@ -240,7 +240,7 @@ qf_onnx_outcome qf_onnx_map_resize(qf_onnx_call *call) {
     qf_value wide = r.mode == NEAREST ? x : qf_onnx_widen(call, x), y = wide;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t axis = i;
-        if (has_axes && !qf_onnx_axis(call, axes[i], rank, &axis)) return QF_ONNX_FAILED;
+        if (!y.id || (has_axes && !qf_onnx_axis(call, axes[i], rank, &axis))) return QF_ONNX_FAILED;
         reason = resize_one(call, &r, &y, axis, scales[i], sized ? sizes[i] : (qf_dim){0});
         if (reason) return qf_onnx_decline(call, reason);
     }

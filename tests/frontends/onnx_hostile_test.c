@@ -252,6 +252,17 @@ static void broken_graphs_are_named(void **unused) {
     data = b_pack(b, &size);
     refused(data, size, QF_ERROR_PARSE, "expected 12 bytes of raw data, found 4");
     b_end(b);
+
+    b = b_begin(20); /* the first axis fails, the second must not be read of nothing */
+    b_input(b, "x", 1, "1,1,4,4");
+    (void)b_initializer(b, "factors", 1, (int64_t[]){2}, 1, (float[]){2, 2}, 2 * sizeof(float));
+    Onnx__NodeProto *node = b_node(b, "", "Resize", "x - factors", "y");
+    b_ints(b, node, "axes", (int64_t[]){2, 3}, 2);
+    b_int(b, node, "mode", 1);
+    b_output(b, "y");
+    data = b_pack(b, &size);
+    refused(data, size, QF_ERROR_PARSE, "attribute 'mode' of Resize: expected a string");
+    b_end(b);
 }
 
 /* What is given twice is refused, and one fault is told once although q, k and v share it. */
