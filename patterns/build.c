@@ -173,7 +173,7 @@ static void fill_attributes(const qf_candidate *c, qf_graph *graph, qf_dtype q, 
     attributes[QF_ATTR(attention, align)].integer = c->masks.top_left ? QF_VALUE_top_left : QF_VALUE_bottom_right;
     attributes[QF_ATTR(attention, window_left)].integer = c->masks.window_left;
     attributes[QF_ATTR(attention, window_right)].integer = c->masks.window_right;
-    bool zero = c->probabilities.guarded || c->masks.rows_keep_a_key;
+    bool zero = c->probabilities.guarded || c->masks.rows_keep_a_key || c->has_sinks; /* the sink takes it all */
     attributes[QF_ATTR(attention, empty_row)].integer = zero ? QF_VALUE_zero : QF_VALUE_nan;
     if (result != default_result_dtype(q)) attributes[QF_ATTR(attention, out)].integer = result;
     if (c->probabilities.pair.dequantize.id) {

@@ -180,6 +180,9 @@ bool qf_candidate_read_scores(qf_candidate *c, const qf_axes *v_axes) {
     }
     if (reason == QF_REASON_none) reason = qf_masks_add_form(labels, form, &c->masks, &blocker);
     if (reason != QF_REASON_none) return qf_candidate_miss(c, reason, blocker, NULL);
+    if (c->has_sinks && c->masks.drops_number)
+        return qf_candidate_miss(c, QF_REASON_score_op, c->probabilities.softmax,
+                                 "a number shifts the scores, not the sink");
     c->zeroed_in_part = zeroes_rows && !c->probabilities.guarded && !zeroing_masks_only(c, form);
     c->probabilities.guarded = c->probabilities.guarded || zeroes_rows;
     c->scale = form->scale;

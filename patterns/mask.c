@@ -71,8 +71,10 @@ static addend_kind add_addend(qf_labelling *labels, qf_value value, const qf_axe
     qf_abstract abstract;
     qf_mask_entry entry = {.value = value, .axes = *axes, .factor = factor, .keep_if_true = true};
     qf_mask_evaluate(labels, value, axes, &abstract);
-    if (abstract.kind == QF_ABSTRACT_NUMBER && isfinite(abstract.number))
+    if (abstract.kind == QF_ABSTRACT_NUMBER && isfinite(abstract.number)) {
+        masks->drops_number = masks->drops_number || abstract.number != 0.0;
         return ADDEND_MASK; /* shifts every score alike */
+    }
     if (read_masking_addend(labels, &abstract, factor, &entry)) {
         entry.masks = true;
         return append(masks, &entry) ? ADDEND_MASK : ADDEND_FAILED;

@@ -53,6 +53,7 @@ typedef struct qf_masks {
     uint32_t entry_count;
     uint32_t depth;    /* of entries that are added now */
     bool other_limits; /* keys are hidden by what is no entry: a length, a causal attribute */
+    bool drops_number; /* all scores are shifted by a number, which no entry says */
     /* results of qf_masks_classify */
     bool causal, top_left;
     int64_t window_left, window_right; /* -1: none */

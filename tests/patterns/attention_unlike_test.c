@@ -82,6 +82,26 @@ static void a_floor_that_hides_nothing(void **state) {
         QF_REASON_score_op);
 }
 
+#define SINKS                                                                                                          \
+    "  %k1 = expand %k0 {shape=[B, 4, T, 1]}\n  %c = concat %l, %k1 {axis=3}\n  %p0 = softmax %c {axis=3}\n"           \
+    "  %p = slice %p0 {starts=[0, 0, 0, 0], ends=[B, 4, T, S], steps=[1, 1, 1, 1]}\n"
+
+/* A number that is added to the scores moves them against the sink. */
+static void a_number_beside_a_sink_is_no_shift(void **state) {
+    (void)state;
+    expect_reason(QKV ", %k0: f32[1, 4, 1, 1]", SCORES NUMBER("f", "5.0") "  %l = add %s, %f\n" SINKS VALUES,
+                  QF_REASON_score_op);
+}
+
+/* All of a row without a key goes to the sink. */
+static void a_sink_leaves_nothing_to_hidden_rows(void **state) {
+    (void)state;
+    bench b;
+    raise_body(&b, QKV MASK ", %k0: f32[1, 4, 1, 1]", MASKED("-inf") SINKS VALUES);
+    assert_int_equal(qf_node_attribute(b.graph, raised(&b), QF_ATTR(attention, empty_row))->integer, QF_VALUE_zero);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probabilities_zeroed_over_a_fill_that_counts),
@@ -90,6 +110,8 @@ int main(void) {
         cmocka_unit_test(a_mask_of_rows_is_no_shift),
         cmocka_unit_test(a_floor_that_swallows_no_scores),
         cmocka_unit_test(two_floors),
+        cmocka_unit_test(a_number_beside_a_sink_is_no_shift),
+        cmocka_unit_test(a_sink_leaves_nothing_to_hidden_rows),
         cmocka_unit_test(a_floor_that_hides_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
