@@ -83,20 +83,21 @@ static bool only_repeats(const qf_graph *graph, qf_node node, uint32_t index) {
 }
 
 bool qf_canonicalize_broadcast(qf_graph *graph, qf_node node) {
-    const qf_node_data *data = qf_node_at(graph, node);
+    const qf_node_data *data = qf_node_at(graph, node); /* until a view is inserted */
+    uint32_t operand_count = data->operand_count;
     bool changed = false;
-    if (!qf_op_has_trait(data->op, QF_TRAIT_ELEMENTWISE) || data->operand_count < 2 ||
+    if (!qf_op_has_trait(data->op, QF_TRAIT_ELEMENTWISE) || operand_count < 2 ||
         qf_value_rank(graph, qf_result_at(data, 0)) == QF_UNRANKED)
         return false;
-    for (uint32_t i = 0; i < data->operand_count; i++) {
-        qf_value scalar =
-            only_repeats(graph, node, i) ? as_scalar(graph, node, data->operands[i].value) : (qf_value){0};
+    for (uint32_t i = 0; i < operand_count; i++) {
+        qf_value operand = qf_node_operand(graph, node, i);
+        qf_value scalar = only_repeats(graph, node, i) ? as_scalar(graph, node, operand) : (qf_value){0};
         if (scalar.id) {
             qf_graph_set_operand(graph, node, i, scalar);
             changed = true;
             continue;
         }
-        qf_value source = data->operands[i].value.id ? broadcast_source(graph, data->operands[i].value) : (qf_value){0};
+        qf_value source = operand.id ? broadcast_source(graph, operand) : (qf_value){0};
         if (!source.id || !still_covers(graph, node, i, source)) continue;
         qf_graph_set_operand(graph, node, i, source);
         changed = true;

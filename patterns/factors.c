@@ -99,7 +99,8 @@ static qf_value fold_factors(qf_emitter *emitter, const chain *way, qf_value sca
 
 static bool rewrite(qf_graph *graph, qf_node node, const chain *way, qf_report *report) {
     qf_string rule = qf_intern_c(graph->context, "fold_output_factors");
-    qf_node_data *data = qf_node_at(graph, node);
+    const qf_node_data *data = qf_node_at(graph, node); /* until something is emitted */
+    uint64_t tag = data->tag;
     qf_emitter emitter = {
         .graph = graph, .before = node, .location = qf_location_fuse(graph, rule, &data->location, 1)};
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
@@ -120,7 +121,7 @@ static bool rewrite(qf_graph *graph, qf_node node, const chain *way, qf_report *
                          .result_count = 1,
                          .result_types = &type,
                          .location = emitter.location,
-                         .tag = data->tag};
+                         .tag = tag};
     qf_node made = qf_graph_insert(graph, node, &spec);
     if (!made.id) return false;
     qf_graph_replace_all_uses(graph, old, qf_node_result(graph, made, 0));
