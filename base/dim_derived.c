@@ -186,8 +186,11 @@ static qf_dim join(qf_context *context, qf_symbol_kind kind, qf_dim before, qf_d
 
 static qf_dim extreme(qf_context *context, dim_operation operation, qf_symbol_kind kind, qf_dim a, qf_dim b) {
     if (!a.id || !b.id) return (qf_dim){0};
-    if (a.id == b.id || dominated(context, kind, b, a)) return a;
-    if (dominated(context, kind, a, b)) return b;
+    if (a.id == b.id) return a;
+    qf_status before = context->status;
+    bool first = dominated(context, kind, b, a), second = !first && dominated(context, kind, a, b);
+    if (context->status != before) return (qf_dim){0}; /* out of memory, no answer */
+    if (first || second) return first ? a : b;
     qf_dim known = dim_recall(context, operation, a, b);
     if (known.id) return known;
     qf_dim leaves[MAX_LEAVES];
@@ -204,7 +207,7 @@ static qf_dim extreme(qf_context *context, dim_operation operation, qf_symbol_ki
         result = result.id ? join(context, kind, result, leaves[i]) : leaves[i];
         if (!result.id) return result;
     }
-    return dim_remember(context, operation, a, b, result);
+    return context->status == before ? dim_remember(context, operation, a, b, result) : (qf_dim){0};
 }
 
 qf_dim qf_dim_minimum(qf_context *context, qf_dim a, qf_dim b) {
