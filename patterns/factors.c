@@ -103,6 +103,7 @@ static bool rewrite(qf_graph *graph, qf_node node, const chain *way, qf_report *
     uint64_t tag = data->tag;
     qf_emitter emitter = {
         .graph = graph, .before = node, .location = qf_location_fuse(graph, rule, &data->location, 1)};
+    if (!emitter.location.id) return false;
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     for (uint32_t i = 0; i < qf_op_info_of(QF_OP_quantize)->attribute_count; i++) attributes[i] = data->attributes[i];
     bool multiplies = attributes[QF_ATTR(quantize, mode)].integer == QF_VALUE_mul;

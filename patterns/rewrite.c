@@ -254,13 +254,14 @@ static void add_leaves(const qf_graph *graph, qf_location location, qf_location 
     if (*count < MAX_LOCATIONS) leaves[(*count)++] = location;
 }
 
-static qf_location fuse_locations(rewriter *r) {
+static bool fuse_locations(rewriter *r) {
     qf_location parts[MAX_LOCATIONS];
     uint32_t count = 0;
     for (uint32_t n = 0; n < r->rule->before_count; n++)
         if (!r->rule->before[n].keep)
             add_leaves(r->graph, qf_node_at(r->graph, r->match->nodes[n])->location, parts, &count, 0);
-    return count ? qf_location_fuse(r->graph, r->rule->name, parts, count) : (qf_location){0};
+    if (count) r->location = qf_location_fuse(r->graph, r->rule->name, parts, count);
+    return !count || r->location.id || failed(r);
 }
 
 /* --- checking what was built --- */
@@ -358,7 +359,7 @@ static bool run(rewriter *r) {
     if (!replaces_something(r) || !nothing_leaves_the_match(r)) return false;
     qf_numerics allowed = qf_numerics_at(r->graph, r->match->attention, r->options->numerics);
     if (r->rule->numerics > allowed) return refuse(r, QF_REASON_numerics_class, r->match->nodes[r->rule->anchor]);
-    r->location = fuse_locations(r);
+    if (!fuse_locations(r)) return false;
     for (uint32_t n = 0; n < r->rule->after_count; n++)
         if (!build_node(r, &r->rule->after[n])) return false;
     qf_reorder order = {.graph = r->graph, .match = r->match, .after = r->root, .made = r->made};
