@@ -191,6 +191,23 @@ qf_dim qf_onnx_constant(const qf_onnx_call *call, int64_t value) {
     return qf_dim_constant(call->import->context, value);
 }
 
+qf_value qf_onnx_literal(qf_onnx_call *call, qf_dtype dtype, const void *data, const int64_t *sizes, uint32_t rank) {
+    qf_dim dims[QF_MAX_RANK];
+    size_t count = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        dims[i] = qf_onnx_constant(call, sizes[i]);
+        count *= (size_t)sizes[i];
+    }
+    qf_literal literal = {.type = qf_type_tensor(call->import->context, dtype, dims, rank),
+                          .size = qf_dtype_bytes(dtype, count),
+                          .data = data};
+    if (!literal.type.id) return (qf_value){0};
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_attributes_default(qf_onnx_graph(call), QF_OP_constant, attributes);
+    attributes[QF_ATTR(constant, value)].literal = &literal;
+    return qf_import_op(qf_onnx_target(call), QF_OP_constant, NULL, 0, attributes);
+}
+
 static bool wide_float(qf_dtype dtype) {
     return qf_dtype_is_float(dtype) && qf_dtype_bits(dtype) >= 16;
 }

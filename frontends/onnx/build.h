@@ -93,4 +93,7 @@ qf_onnx_outcome qf_onnx_done_mixed(qf_onnx_call *call, qf_value first, bool mixe
 /* dims, short */
 qf_dim qf_onnx_constant(const qf_onnx_call *call, int64_t value);
 
+/* A constant of up to QF_MAX_RANK axes; data are copied. */
+qf_value qf_onnx_literal(qf_onnx_call *call, qf_dtype dtype, const void *data, const int64_t *sizes, uint32_t rank);
+
 #endif

@@ -96,23 +96,6 @@ static void weights_of(const resize *r, const resize_axis *axis, double place, f
     }
 }
 
-static qf_value literal_of(qf_onnx_call *call, qf_dtype dtype, const void *data, const int64_t *sizes, uint32_t rank) {
-    qf_dim dims[2];
-    size_t count = 1;
-    for (uint32_t i = 0; i < rank; i++) {
-        dims[i] = qf_onnx_constant(call, sizes[i]);
-        count *= (size_t)sizes[i];
-    }
-    qf_literal literal = {.type = qf_type_tensor(call->import->context, dtype, dims, rank),
-                          .size = qf_dtype_bytes(dtype, count),
-                          .data = data};
-    if (!literal.type.id) return (qf_value){0};
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_attributes_default(qf_onnx_graph(call), QF_OP_constant, attributes);
-    attributes[QF_ATTR(constant, value)].literal = &literal;
-    return qf_import_op(qf_onnx_target(call), QF_OP_constant, NULL, 0, attributes);
-}
-
 /* x with the axis contracted with the matrix of weights [to, from]. */
 static qf_value weigh(qf_onnx_call *call, const resize *r, const resize_axis *sizes, qf_value x, uint32_t axis) {
     size_t count = (size_t)(sizes->from * sizes->to);
@@ -121,7 +104,7 @@ static qf_value weigh(qf_onnx_call *call, const resize *r, const resize_axis *si
     memset(matrix, 0, count * sizeof *matrix);
     for (int64_t i = 0; i < sizes->to; i++)
         weights_of(r, sizes, place_of(r, sizes, (double)i), matrix + i * sizes->from);
-    qf_value weights = literal_of(call, QF_F32, matrix, (int64_t[]){sizes->to, sizes->from}, 2);
+    qf_value weights = qf_onnx_literal(call, QF_F32, matrix, (int64_t[]){sizes->to, sizes->from}, 2);
     weights = qf_onnx_cast(call, weights, qf_onnx_dtype_of(call, x), true);
     char equation[3 * QF_MAX_RANK + 8], left[QF_MAX_RANK + 1] = "", result[QF_MAX_RANK + 1] = "";
     uint32_t rank = qf_onnx_rank(call, x);
@@ -148,7 +131,7 @@ static qf_value select_nearest(qf_onnx_call *call, const resize *r, const resize
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_attributes_default(qf_onnx_graph(call), QF_OP_gather, attributes);
     attributes[QF_ATTR(gather, axis)].integer = axis;
-    qf_value chosen = literal_of(call, QF_I64, indices, &sizes->to, 1);
+    qf_value chosen = qf_onnx_literal(call, QF_I64, indices, &sizes->to, 1);
     return qf_import_op(qf_onnx_target(call), QF_OP_gather, (qf_value[]){x, chosen}, 2, attributes);
 }
 

@@ -9,16 +9,8 @@
 
 /* --- constants --- */
 static qf_value literal_value(qf_onnx_call *call, qf_dtype dtype, const void *data, size_t count, bool scalar) {
-    qf_context *context = call->import->context;
-    qf_dim dim = qf_onnx_constant(call, (int64_t)count);
-    qf_literal literal = {.type = qf_type_tensor(context, dtype, &dim, scalar ? 0 : 1),
-                          .size = qf_dtype_bytes(dtype, count),
-                          .data = data};
-    if (!literal.type.id) return (qf_value){0};
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_attributes_default(qf_onnx_graph(call), QF_OP_constant, attributes);
-    attributes[QF_ATTR(constant, value)].literal = &literal;
-    return qf_import_op(qf_onnx_target(call), QF_OP_constant, NULL, 0, attributes);
+    int64_t size = (int64_t)count;
+    return qf_onnx_literal(call, dtype, data, &size, scalar ? 0 : 1);
 }
 
 qf_onnx_outcome qf_onnx_map_constant(qf_onnx_call *call) {
