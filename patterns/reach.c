@@ -5,22 +5,12 @@
 
 #define MAX_STEPS 48
 
-static bool is_exponential(const qf_graph *graph, qf_value value) {
+/* Through layout and casts. */
+static bool is_made_by(const qf_graph *graph, qf_value value, qf_op wanted) {
     for (uint32_t step = 0; step < MAX_STEPS; step++) {
         qf_node node = qf_value_producer(graph, value);
         qf_op op = qf_node_op(graph, node);
-        if (op == QF_OP_exp) return true;
-        if (!node.id || (op != QF_OP_cast && !qf_op_has_trait(op, QF_TRAIT_LAYOUT))) return false;
-        value = qf_node_operand(graph, node, 0);
-    }
-    return false;
-}
-
-static bool is_sum(const qf_graph *graph, qf_value value) {
-    for (uint32_t step = 0; step < MAX_STEPS; step++) {
-        qf_node node = qf_value_producer(graph, value);
-        qf_op op = qf_node_op(graph, node);
-        if (op == QF_OP_reduce_sum) return true;
+        if (op == wanted) return true;
         if (!node.id || (op != QF_OP_cast && !qf_op_has_trait(op, QF_TRAIT_LAYOUT))) return false;
         value = qf_node_operand(graph, node, 0);
     }
@@ -45,13 +35,15 @@ bool qf_reaches_softmax(const qf_labelling *labels, qf_value value, bool *out_ce
             value = a;
             continue;
         case QF_OP_div:
-            *out_certain = is_exponential(graph, a) && is_sum(graph, b);
-            if (is_exponential(graph, a)) return true;
+            if (is_made_by(graph, a, QF_OP_exp)) {
+                *out_certain = is_made_by(graph, b, QF_OP_reduce_sum);
+                return true;
+            }
             if (!qf_scalar_number(labels, b, &number)) return false;
             value = a;
             continue;
         case QF_OP_mul:
-            if (is_exponential(graph, a) || is_exponential(graph, b)) return true;
+            if (is_made_by(graph, a, QF_OP_exp) || is_made_by(graph, b, QF_OP_exp)) return true;
             value = qf_scalar_number(labels, b, &number) ? a : qf_scalar_number(labels, a, &number) ? b : (qf_value){0};
             continue;
         case QF_OP_where:
