@@ -97,6 +97,12 @@ qf_value qf_emit_scalar(qf_emitter *emitter, qf_dtype dtype, double number) {
     return emit(emitter, QF_OP_constant, NULL, 0, attributes, type);
 }
 
+qf_value qf_emit_scaled(qf_emitter *emitter, qf_op op, qf_value scale, qf_value factor) {
+    scale = qf_emit_cast(emitter, qf_emit_view(emitter, scale, NULL, 0), QF_F32);
+    factor = qf_emit_cast(emitter, qf_emit_view(emitter, factor, NULL, 0), QF_F32);
+    return qf_emit_binary(emitter, op, scale, factor, NULL, 0);
+}
+
 /* The operand that is no scalar. */
 static uint32_t wide_operand(const qf_graph *graph, const qf_labelling *labels, qf_node node) {
     qf_value b = qf_node_operand(graph, node, 1);

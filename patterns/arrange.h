@@ -26,6 +26,8 @@ qf_value qf_emit_unary(qf_emitter *emitter, qf_op op, qf_value value);
 /* Broadcast of operands of one dtype and rank (or scalars); the dims of the result are given. */
 qf_value qf_emit_binary(qf_emitter *emitter, qf_op op, qf_value a, qf_value b, const qf_dim *dims, uint32_t rank);
 qf_value qf_emit_scalar(qf_emitter *emitter, qf_dtype dtype, double number);
+/* scale op factor as f32 [], both of one element of any shape and float type. */
+qf_value qf_emit_scaled(qf_emitter *emitter, qf_op op, qf_value scale, qf_value factor);
 /* A copy of the node's op and attributes reading `source` as operand 0; its result `index` with the dims it had. */
 qf_value qf_emit_again(qf_emitter *emitter, qf_node node, uint32_t index, qf_value source);
 

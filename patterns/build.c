@@ -196,14 +196,6 @@ static bool complete_scales(qf_emitter *emitter, qf_value *operands) {
     return true;
 }
 
-/* scale op factor in f32, both of one element. */
-static qf_value combine_scales(qf_emitter *emitter, qf_op op, qf_value scale, qf_value factor) {
-    scale = qf_emit_cast(emitter, qf_emit_view(emitter, scale, NULL, 0), QF_F32);
-    factor = qf_emit_cast(emitter, qf_emit_view(emitter, factor, NULL, 0), QF_F32);
-    if (!scale.id || !factor.id) return (qf_value){0};
-    return qf_emit_binary(emitter, op, scale, factor, NULL, 0);
-}
-
 /* A number that the scale of FP8 keys can take, in f32. */
 static bool scales_keys(const qf_candidate *c, const qf_emitter *emitter, uint32_t index, const qf_value *operands) {
     const qf_axes *axes = &c->scales[index].axes;
@@ -239,7 +231,7 @@ static bool build_score_scales(qf_candidate *c, qf_emitter *emitter, const qf_ax
         qf_op op = c->scales[i].divides ? QF_OP_div : QF_OP_mul;
         qf_value *changed = codes ? q_scale : scales_keys(c, emitter, i, operands) ? k_scale : q;
         *changed = changed == q ? scale_query(c, emitter, i, *q, q_axes)
-                                : combine_scales(emitter, op, *changed, c->scales[i].value);
+                                : qf_emit_scaled(emitter, op, *changed, c->scales[i].value);
         if (!changed->id) return false;
     }
     return true;
@@ -254,7 +246,7 @@ static bool build_probability_scale(qf_candidate *c, qf_emitter *emitter, qf_val
                                       : qf_emit_scalar(emitter, QF_F32, p->code_scale);
     operands[QF_IN(attention, p_scale)] = scale;
     if (!scale.id) return false;
-    if (p->codes && p->pair.scale.id) *v_scale = combine_scales(emitter, QF_OP_div, *v_scale, scale);
+    if (p->codes && p->pair.scale.id) *v_scale = qf_emit_scaled(emitter, QF_OP_div, *v_scale, scale);
     return !p->codes || !p->pair.scale.id || v_scale->id;
 }
 

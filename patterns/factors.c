@@ -86,13 +86,10 @@ static bool is_plain(const qf_graph *graph, qf_node node) {
 
 /* The scale, or the factor that a quantise by multiplication has, with all factors in it: f32. */
 static qf_value fold_factors(qf_emitter *emitter, const chain *way, qf_value scale, bool multiplies) {
-    scale = qf_emit_cast(emitter, qf_emit_view(emitter, scale, NULL, 0), QF_F32);
     for (uint32_t i = 0; scale.id && i < way->factor_count; i++) {
         const factor *one = &way->factors[i];
-        qf_value value = one->value.id ? qf_emit_cast(emitter, qf_emit_view(emitter, one->value, NULL, 0), QF_F32)
-                                       : qf_emit_scalar(emitter, QF_F32, one->number);
-        if (!value.id) return value;
-        scale = qf_emit_binary(emitter, one->divides == multiplies ? QF_OP_div : QF_OP_mul, scale, value, NULL, 0);
+        qf_value value = one->value.id ? one->value : qf_emit_scalar(emitter, QF_F32, one->number);
+        scale = qf_emit_scaled(emitter, one->divides == multiplies ? QF_OP_div : QF_OP_mul, scale, value);
     }
     return scale;
 }
