@@ -2,6 +2,7 @@
  * Does not own: chains of layout ops (canonicalize_layout.c).
  * Next: canonicalize.h. */
 #include "passes/canonicalize.h"
+#include "patterns/arrange.h"
 
 /* The dim of a value along an axis of a result of `rank` axes, right-aligned; 0 where it has none. */
 static qf_dim aligned_dim(const qf_graph *graph, qf_value value, uint32_t axis, uint32_t rank) {
@@ -59,19 +60,8 @@ static qf_value as_scalar(qf_graph *graph, qf_node node, qf_value value) {
     if (rank < 2 || rank == QF_UNRANKED) return (qf_value){0};
     for (uint32_t i = 0; i < rank; i++)
         if (!qf_dim_is(graph->context, qf_value_dims(graph, value)[i], 1)) return (qf_value){0};
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_attributes_default(graph, QF_OP_view, attributes);
-    qf_type type = qf_type_tensor(graph->context, qf_value_dtype(graph, value), NULL, 0);
-    qf_node_spec spec = {.op = QF_OP_view,
-                         .operands = &value,
-                         .operand_count = 1,
-                         .attributes = attributes,
-                         .result_count = 1,
-                         .result_types = &type,
-                         .location = qf_node_at(graph, node)->location};
-    attributes[QF_ATTR(view, shape)] = (qf_attribute){.count = 0};
-    qf_node view = type.id ? qf_graph_insert(graph, node, &spec) : (qf_node){0};
-    return view.id ? qf_node_result(graph, view, 0) : (qf_value){0};
+    qf_emitter emitter = {.graph = graph, .before = node, .location = qf_node_at(graph, node)->location};
+    return qf_emit_view(&emitter, value, NULL, 0);
 }
 
 /* Where the other operand has all axes of the result, so that this one only repeats. */
