@@ -20,6 +20,12 @@ static inline qf_text qf_mlir_text_of(MlirStringRef string) {
     qf_text text = {string.data, string.length};
     return text;
 }
+static inline qf_text qf_mlir_name(MlirOperation operation) { /* "stablehlo.add" */
+    return qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation)));
+}
+static inline bool qf_mlir_is(MlirOperation operation, const char *name) { /* false for none */
+    return !mlirOperationIsNull(operation) && qf_text_is(qf_mlir_name(operation), name);
+}
 
 /* --- attributes by name (attributes.c) --- */
 MlirAttribute qf_mlir_attribute(MlirOperation operation, const char *name); /* null: absent */

@@ -3,16 +3,17 @@
  * Next: operations.c, inline.c. */
 #include "frontends/mlir/maps.h"
 
-static bool bind_arguments(qf_mlir_call *call, MlirBlock block, uint32_t instance) {
-    for (uint32_t i = 0; i < call->operand_count; i++)
-        if (!qf_mlir_bind(call->import, mlirBlockGetArgument(block, i), instance, 0, call->operands[i])) return false;
-    return true;
-}
-
-static bool take_results(qf_mlir_call *call, MlirOperation terminator, uint32_t instance) {
-    for (uint32_t i = 0; i < call->result_count; i++)
-        call->results[i] = qf_mlir_lookup(call->import, mlirOperationGetOperand(terminator, i), instance);
-    return true;
+bool qf_mlir_import_instance(qf_mlir_call *call, MlirBlock block, const qf_value *arguments, bool captures,
+                             uint32_t *out_instance, MlirOperation *out_terminator) {
+    qf_mlir_import_state *import = call->import;
+    uint32_t instance = import->instance_count;
+    if (!QF_GROW(import->context, import->instances, import->instance_capacity, (uint64_t)instance + 1)) return false;
+    import->instances[import->instance_count++] =
+        (qf_mlir_instance){.parent = call->instance, .captures = captures, .call = call->operation};
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+        if (!qf_mlir_bind(import, mlirBlockGetArgument(block, i), instance, 0, arguments[i])) return false;
+    *out_instance = instance;
+    return qf_mlir_import_block(import, block, instance, call->depth + 1, out_terminator) == QF_OK;
 }
 
 static qf_mlir_outcome inline_body(qf_mlir_call *call, const char *symbol) {
@@ -31,17 +32,15 @@ static qf_mlir_outcome inline_body(qf_mlir_call *call, const char *symbol) {
         return qf_mlir_fault(call, QF_ERROR_VERIFY, "%s has %u operands, and @%.*s takes %lld", call->name,
                              call->operand_count, (int)(name.size < 200 ? name.size : 200), name.data,
                              (long long)mlirBlockGetNumArguments(block));
-    uint32_t instance = import->instance_count;
-    if (!QF_GROW(import->context, import->instances, import->instance_capacity, (uint64_t)instance + 1))
-        return QF_MLIR_FAILED;
-    import->instances[import->instance_count++] = (qf_mlir_instance){.parent = call->instance, .call = call->operation};
-    if (!bind_arguments(call, block, instance)) return QF_MLIR_FAILED;
+    uint32_t instance;
     MlirOperation terminator;
-    if (qf_mlir_import_block(import, block, instance, call->depth + 1, &terminator) != QF_OK) return QF_MLIR_FAILED;
+    if (!qf_mlir_import_instance(call, block, call->operands, false, &instance, &terminator)) return QF_MLIR_FAILED;
     if (mlirOperationIsNull(terminator) || mlirOperationGetNumOperands(terminator) != (intptr_t)call->result_count)
         return qf_mlir_fault(call, QF_ERROR_VERIFY, "%s has %u results, and its callee returns another number",
                              call->name, call->result_count);
-    return take_results(call, terminator, instance) ? QF_MLIR_MAPPED : QF_MLIR_FAILED;
+    for (uint32_t i = 0; i < call->result_count; i++)
+        call->results[i] = qf_mlir_lookup(import, mlirOperationGetOperand(terminator, i), instance);
+    return QF_MLIR_MAPPED;
 }
 
 qf_mlir_outcome qf_mlir_map_call(qf_mlir_call *call) {

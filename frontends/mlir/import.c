@@ -68,10 +68,6 @@ static bool index_rows(qf_mlir_import_state *import) {
 }
 
 /* --- the function --- */
-static bool is_function(MlirOperation operation) {
-    return qf_text_is(qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation))), "func.func");
-}
-
 static bool has_prefix(MlirOperation operation, const char *prefix) {
     MlirStringRef name = mlirIdentifierStr(mlirOperationGetName(operation));
     return name.length > strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
@@ -99,10 +95,10 @@ static qf_status choose_function(qf_mlir_import_state *import) {
     for (uint32_t i = 1; mlirOperationIsNull(import->function) && i < import->symbol_count; i++) {
         MlirOperation candidate = import->symbols[i];
         bool hidden = qf_text_is(qf_mlir_symbol_name(candidate, "sym_visibility"), "private");
-        if (is_function(candidate) && !hidden && !mlirBlockIsNull(qf_mlir_only_block(candidate, 0)))
+        if (qf_mlir_is(candidate, "func.func") && !hidden && !mlirBlockIsNull(qf_mlir_only_block(candidate, 0)))
             import->function = candidate;
     }
-    if (mlirOperationIsNull(import->function) || !is_function(import->function)) return no_function(import);
+    if (!qf_mlir_is(import->function, "func.func")) return no_function(import);
     if (!mlirBlockIsNull(qf_mlir_only_block(import->function, 0))) return QF_OK;
     qf_text name = qf_mlir_symbol_name(import->function, "sym_name");
     return module_fault(import, QF_ERROR_UNSUPPORTED, "@%.*s has no body, or one with branches: expected one block",

@@ -139,6 +139,9 @@ MlirBlock qf_mlir_only_block(MlirOperation operation, intptr_t region);
 /* Imports the operations of a block; *out_terminator is its last one. */
 qf_status qf_mlir_import_block(qf_mlir_import_state *import, MlirBlock block, uint32_t instance, uint32_t depth,
                                MlirOperation *out_terminator);
+/* calls.c: the block as one more instance, its arguments bound to `arguments`, one each. False: a recorded failure. */
+bool qf_mlir_import_instance(qf_mlir_call *call, MlirBlock block, const qf_value *arguments, bool captures,
+                             uint32_t *out_instance, MlirOperation *out_terminator);
 qf_value qf_mlir_lookup(const qf_mlir_import_state *import, MlirValue value, uint32_t instance); /* 0: not bound */
 /* The same; what a region reads from around it becomes an input, unless it is a constant. 0: not bound, or a failure.
  */

@@ -17,8 +17,7 @@ static void print_attribute(qf_buffer *text, MlirOperation operation, const char
 static void declare_others(qf_buffer *text, const qf_mlir_import_state *import, MlirOperation callee) {
     for (uint32_t i = 1; i < import->symbol_count; i++) {
         MlirOperation other = import->symbols[i];
-        MlirStringRef kind = mlirIdentifierStr(mlirOperationGetName(other));
-        if (other.ptr == callee.ptr || !qf_text_is(qf_mlir_text_of(kind), "func.func")) continue;
+        if (other.ptr == callee.ptr || !qf_mlir_is(other, "func.func")) continue;
         qf_buffer_text(text, QF_TEXT("\n\"func.func\"() <{function_type = "));
         print_attribute(text, other, "function_type");
         qf_buffer_text(text, QF_TEXT(", sym_name = "));

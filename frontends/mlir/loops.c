@@ -7,11 +7,6 @@
 /* Of all loops of an import: loops inside of loops multiply. */
 #define MAX_ROUNDS_TOTAL 4096
 
-static bool is_operation(MlirOperation operation, const char *name) {
-    return !mlirOperationIsNull(operation) &&
-           qf_text_is(qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation))), name);
-}
-
 /* Not its terminator: MLIR does not know what ends a block of a dialect that is not registered. */
 static MlirOperation last_of(MlirBlock block) {
     MlirOperation last = {NULL}, operation = mlirBlockGetFirstOperation(block);
@@ -35,7 +30,7 @@ static bool read_number(const qf_mlir_call *call, MlirValue value, int64_t *out)
     }
     qf_mlir_call inside = *call;
     inside.operation = maker(value);
-    return is_operation(inside.operation, "stablehlo.constant") && qf_mlir_ints(&inside, "value", out, 1, &count) &&
+    return qf_mlir_is(inside.operation, "stablehlo.constant") && qf_mlir_ints(&inside, "value", out, 1, &count) &&
            count == 1;
 }
 
@@ -64,7 +59,7 @@ static bool stays_in_range(qf_dtype dtype, const counter *count) {
 static bool read_counter(const qf_mlir_call *call, MlirBlock condition, MlirBlock body, counter *out) {
     int64_t limit;
     MlirOperation test = maker(mlirOperationGetOperand(last_of(condition), 0));
-    if (!is_operation(test, "stablehlo.compare") || mlirOperationGetNumOperands(test) != 2) return false;
+    if (!qf_mlir_is(test, "stablehlo.compare") || mlirOperationGetNumOperands(test) != 2) return false;
     qf_mlir_call probe = *call;
     probe.operation = test;
     const char *direction = qf_mlir_printed(&probe, "comparison_direction");
@@ -74,7 +69,7 @@ static bool read_counter(const qf_mlir_call *call, MlirBlock condition, MlirBloc
         !read_number(call, mlirOperationGetOperand(call->operation, out->index), &out->start))
         return false;
     MlirOperation sum = maker(mlirOperationGetOperand(last_of(body), out->index));
-    if (!is_operation(sum, "stablehlo.add") || mlirOperationGetNumOperands(sum) != 2) return false;
+    if (!qf_mlir_is(sum, "stablehlo.add") || mlirOperationGetNumOperands(sum) != 2) return false;
     for (intptr_t side = 0; side < 2; side++) {
         if (argument_of(body, mlirOperationGetOperand(sum, side)) != out->index) continue;
         if (!read_number(call, mlirOperationGetOperand(sum, 1 - side), &out->step) || out->step < 1) return false;
@@ -88,18 +83,11 @@ static bool read_counter(const qf_mlir_call *call, MlirBlock condition, MlirBloc
 
 /* One round: call->results are what the body makes of call->results. */
 static qf_mlir_outcome import_round(qf_mlir_call *call, MlirBlock body) {
-    qf_mlir_import_state *import = call->import;
-    uint32_t instance = import->instance_count;
-    if (!QF_GROW(import->context, import->instances, import->instance_capacity, (uint64_t)instance + 1))
-        return QF_MLIR_FAILED;
-    import->instances[import->instance_count++] =
-        (qf_mlir_instance){.parent = call->instance, .captures = true, .call = call->operation};
-    for (uint32_t i = 0; i < call->result_count; i++)
-        if (!qf_mlir_bind(import, mlirBlockGetArgument(body, i), instance, 0, call->results[i])) return QF_MLIR_FAILED;
+    uint32_t instance;
     MlirOperation terminator;
-    if (qf_mlir_import_block(import, body, instance, call->depth + 1, &terminator) != QF_OK) return QF_MLIR_FAILED;
+    if (!qf_mlir_import_instance(call, body, call->results, true, &instance, &terminator)) return QF_MLIR_FAILED;
     for (uint32_t i = 0; i < call->result_count; i++) {
-        call->results[i] = qf_mlir_lookup(import, mlirOperationGetOperand(terminator, i), instance);
+        call->results[i] = qf_mlir_lookup(call->import, mlirOperationGetOperand(terminator, i), instance);
         if (!call->results[i].id)
             return qf_mlir_fault(call, QF_ERROR_UNSUPPORTED,
                                  "result %u of its body is a value that QFuse does not compute", i);

@@ -115,7 +115,7 @@ static const reduction *find_reduction(qf_mlir_call *call) {
         mlirOperationGetNumOperands(last) != 1 ||
         mlirOperationGetOperand(last, 0).ptr != mlirOperationGetResult(body, 0).ptr)
         return NULL;
-    qf_text name = qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(body)));
+    qf_text name = qf_mlir_name(body);
     for (size_t i = 0; i < QF_COUNT_OF(reductions); i++)
         if (qf_text_is(name, reductions[i].body)) return &reductions[i];
     return NULL;

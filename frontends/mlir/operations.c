@@ -74,9 +74,8 @@ static qf_status import_operation(qf_mlir_import_state *import, MlirOperation op
                                   uint32_t depth, uint32_t position);
 
 static bool is_constant(MlirOperation operation) {
-    qf_text name = qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation)));
-    return qf_text_is(name, "stablehlo.constant") || qf_text_is(name, "mhlo.constant") ||
-           qf_text_is(name, "arith.constant");
+    return qf_mlir_is(operation, "stablehlo.constant") || qf_mlir_is(operation, "mhlo.constant") ||
+           qf_mlir_is(operation, "arith.constant");
 }
 
 qf_value qf_mlir_read(qf_mlir_import_state *import, MlirValue value, uint32_t instance) {
@@ -222,7 +221,7 @@ static qf_status status_of(qf_mlir_call *call) {
 
 static qf_status import_operation(qf_mlir_import_state *import, MlirOperation operation, uint32_t instance,
                                   uint32_t depth, uint32_t position) {
-    qf_text text = qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation)));
+    qf_text text = qf_mlir_name(operation);
     qf_mlir_call call = {.import = import,
                          .instance = instance,
                          .depth = depth,

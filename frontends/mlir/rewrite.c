@@ -129,18 +129,22 @@ static qf_status rewrite_once(rewriter *r, const char *name, qf_mlir_scope scope
     return skipped ? QF_OK : status;
 }
 
-static qf_status rewrite_function(rewriter *r, MlirOperation function) {
-    qf_text text = qf_mlir_symbol_name(function, "sym_name");
-    qf_string name = qf_intern(r->context, text);
+static qf_status rewrite_scope(rewriter *r, const char *name, qf_mlir_scope scope) {
+    qf_status status = QF_OK;
     bool again = true;
-    qf_status status = name.id ? QF_OK : QF_ERROR_OUT_OF_MEMORY;
-    r->fallback = mlirOperationGetLocation(function);
     r->quiet = false;
     while (status == QF_OK && again) { /* every round has a call less */
-        status = rewrite_once(r, qf_string_c(r->context, name), (qf_mlir_scope){{NULL}, 0, true}, &again);
+        status = rewrite_once(r, name, scope, &again);
         r->quiet = true;
     }
     return status;
+}
+
+static qf_status rewrite_function(rewriter *r, MlirOperation function) {
+    qf_string name = qf_intern(r->context, qf_mlir_symbol_name(function, "sym_name"));
+    if (!name.id) return QF_ERROR_OUT_OF_MEMORY;
+    r->fallback = mlirOperationGetLocation(function);
+    return rewrite_scope(r, qf_string_c(r->context, name), (qf_mlir_scope){{NULL}, 0, true});
 }
 
 /* --- regions --- */
@@ -148,24 +152,17 @@ static qf_status rewrite_function(rewriter *r, MlirOperation function) {
 static bool has_bodies(MlirOperation operation) {
     static const char *const names[] = {"stablehlo.while", "stablehlo.if", "stablehlo.case", "mhlo.while", "mhlo.if",
                                         "mhlo.case",       "scf.for",      "scf.while",      "scf.if"};
-    qf_text name = qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation)));
     for (size_t i = 0; i < QF_COUNT_OF(names); i++)
-        if (qf_text_is(name, names[i])) return true;
+        if (qf_mlir_is(operation, names[i])) return true;
     return false;
 }
 
 static qf_status rewrite_regions(rewriter *r, MlirBlock block, uint32_t depth);
 
 static qf_status rewrite_region(rewriter *r, MlirOperation operation, intptr_t region, uint32_t depth) {
-    qf_status status = QF_OK;
-    bool again = true;
     MlirBlock block = qf_mlir_only_block(operation, region);
     if (mlirBlockIsNull(block)) return QF_OK;
-    r->quiet = false;
-    while (status == QF_OK && again) {
-        status = rewrite_once(r, NULL, (qf_mlir_scope){operation, region, true}, &again);
-        r->quiet = true;
-    }
+    qf_status status = rewrite_scope(r, NULL, (qf_mlir_scope){operation, region, true});
     return status == QF_OK ? rewrite_regions(r, block, depth + 1) : status;
 }
 
@@ -182,8 +179,8 @@ static qf_status rewrite_regions(rewriter *r, MlirBlock block, uint32_t depth) {
 
 /* --- the module --- */
 static bool is_public_function(MlirOperation operation) {
-    qf_text name = qf_mlir_text_of(mlirIdentifierStr(mlirOperationGetName(operation)));
-    return qf_text_is(name, "func.func") && !qf_text_is(qf_mlir_symbol_name(operation, "sym_visibility"), "private") &&
+    return qf_mlir_is(operation, "func.func") &&
+           !qf_text_is(qf_mlir_symbol_name(operation, "sym_visibility"), "private") &&
            mlirOperationGetNumRegions(operation) == 1 &&
            !mlirBlockIsNull(mlirRegionGetFirstBlock(mlirOperationGetRegion(operation, 0)));
 }
