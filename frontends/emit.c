@@ -199,6 +199,13 @@ qf_value qf_import_matmul(qf_import_target to, qf_value a, qf_value b, bool swap
 }
 
 /* --- values made from nothing --- */
+qf_value qf_import_gather(qf_import_target to, qf_value x, qf_value indices, uint32_t axis) {
+    qf_attribute attributes[QF_MAX_ATTRIBUTES];
+    qf_attributes_default(to.graph, QF_OP_gather, attributes);
+    attributes[QF_ATTR(gather, axis)].integer = axis;
+    return qf_import_op(to, QF_OP_gather, (qf_value[]){x, indices}, 2, attributes);
+}
+
 qf_value qf_import_iota(qf_import_target to, qf_dtype dtype, qf_dim count, qf_dim start, qf_dim step) {
     if (!dims_known(to, (qf_dim[]){count, start, step}, 3)) return (qf_value){0};
     qf_attribute attributes[QF_MAX_ATTRIBUTES];

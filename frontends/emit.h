@@ -55,6 +55,7 @@ qf_value qf_import_contract(qf_import_target to, const char *equation, qf_value 
 /* NumPy's matmul as an einsum; the last two axes of either side may be swapped first. Ranks must be known, at least 1.
  */
 qf_value qf_import_matmul(qf_import_target to, qf_value a, qf_value b, bool swap_a, bool swap_b);
+qf_value qf_import_gather(qf_import_target to, qf_value x, qf_value indices, uint32_t axis);
 qf_value qf_import_iota(qf_import_target to, qf_dtype dtype, qf_dim count, qf_dim start, qf_dim step); /* rank 1 */
 /* A number of rank 0. Floats saturate or not; integers and booleans are as C converts them, at the limits beyond. */
 qf_value qf_import_number(qf_import_target to, qf_dtype dtype, double number, bool saturate);

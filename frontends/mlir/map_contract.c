@@ -160,8 +160,3 @@ qf_mlir_outcome qf_mlir_map_all_reduce(qf_mlir_call *call) {
                       !mlirAttributeIsNull(qf_mlir_attribute(call->operation, "use_global_device_ids")));
     return alone ? qf_mlir_done(call, qf_mlir_in(call, 0)) : qf_mlir_decline(call, "it sums over several devices");
 }
-
-/* The second operand is what the sums begin with, of the result's shape. */
-qf_mlir_outcome qf_mlir_map_linalg_reduce(qf_mlir_call *call) {
-    return qf_mlir_map_reduce(call);
-}

@@ -16,21 +16,14 @@ static bool read_extents(qf_mlir_call *call, qf_value whole, const int64_t *part
 
 /* The start along an axis, within what StableHLO allows: i32[]. */
 static qf_value clipped_start(qf_mlir_call *call, uint32_t operand, int64_t largest) {
-    qf_value bounds[] = {qf_mlir_cast(call, qf_mlir_in(call, operand), QF_I32), qf_mlir_scalar(call, QF_I32, 0),
-                         qf_mlir_scalar(call, QF_I32, (double)largest)};
-    return qf_import_op(qf_mlir_target(call), QF_OP_clamp, bounds, 3, NULL);
+    qf_value start = qf_mlir_cast(call, qf_mlir_in(call, operand), QF_I32);
+    qf_value low = qf_mlir_scalar(call, QF_I32, 0), high = qf_mlir_scalar(call, QF_I32, (double)largest);
+    return qf_import_clamp(qf_mlir_target(call), start, low, high);
 }
 
 static qf_value counting(qf_mlir_call *call, int64_t count) {
     return qf_import_iota(qf_mlir_target(call), QF_I32, qf_mlir_constant(call, count), qf_mlir_constant(call, 0),
                           qf_mlir_constant(call, 1));
-}
-
-static qf_value gather_axis(qf_mlir_call *call, qf_value x, qf_value indices, uint32_t axis) {
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_mlir_defaults(call, QF_OP_gather, attributes);
-    attributes[QF_ATTR(gather, axis)].integer = axis;
-    return qf_import_op(qf_mlir_target(call), QF_OP_gather, (qf_value[]){x, indices}, 2, attributes);
 }
 
 /* Starts are scalars, one an axis. */
@@ -50,7 +43,8 @@ qf_mlir_outcome qf_mlir_map_dynamic_slice(qf_mlir_call *call) {
     for (uint32_t i = 0; i < rank; i++) {
         if (sizes[i] == extents[i]) continue;
         qf_value start = clipped_start(call, 1 + i, extents[i] - sizes[i]);
-        x = gather_axis(call, x, qf_import_binary(qf_mlir_target(call), QF_OP_add, counting(call, sizes[i]), start), i);
+        x = qf_import_gather(qf_mlir_target(call), x,
+                             qf_import_binary(qf_mlir_target(call), QF_OP_add, counting(call, sizes[i]), start), i);
     }
     return qf_mlir_done(call, x);
 }
@@ -72,8 +66,8 @@ qf_mlir_outcome qf_mlir_map_dynamic_update_slice(qf_mlir_call *call) {
         qf_value zero = qf_mlir_scalar(call, QF_I32, 0), last = qf_mlir_scalar(call, QF_I32, (double)(sizes[i] - 1));
         qf_value place = qf_import_binary(qf_mlir_target(call), QF_OP_sub, counting(call, extents[i]),
                                           clipped_start(call, 2 + i, extents[i] - sizes[i]));
-        qf_value within = qf_import_op(qf_mlir_target(call), QF_OP_clamp, (qf_value[]){place, zero, last}, 3, NULL);
-        part = gather_axis(call, part, within, i);
+        qf_value within = qf_import_clamp(qf_mlir_target(call), place, zero, last);
+        part = qf_import_gather(qf_mlir_target(call), part, within, i);
         qf_dim dims[QF_MAX_RANK];
         for (uint32_t axis = 0; axis < rank; axis++) dims[axis] = qf_mlir_constant(call, axis == i ? extents[i] : 1);
         qf_value here = qf_import_view(qf_mlir_target(call),

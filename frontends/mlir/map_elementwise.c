@@ -173,8 +173,8 @@ qf_mlir_outcome qf_mlir_map_select(qf_mlir_call *call) {
 }
 
 qf_mlir_outcome qf_mlir_map_clamp(qf_mlir_call *call) {
-    qf_value operands[] = {qf_mlir_in(call, 1), qf_mlir_in(call, 0), qf_mlir_in(call, 2)};
-    return qf_mlir_done(call, qf_import_op(qf_mlir_target(call), QF_OP_clamp, operands, 3, NULL));
+    return qf_mlir_done(
+        call, qf_import_clamp(qf_mlir_target(call), qf_mlir_in(call, 1), qf_mlir_in(call, 0), qf_mlir_in(call, 2)));
 }
 
 /* --- conversions --- */

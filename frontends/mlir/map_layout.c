@@ -294,12 +294,9 @@ qf_mlir_outcome qf_mlir_map_gather(qf_mlir_call *call) {
     } else if (form.index_vector_dim != (int64_t)index_rank) {
         return qf_mlir_decline(call, other);
     }
-    qf_value bounds[] = {indices, qf_mlir_scalar(call, dtype, 0), qf_mlir_scalar(call, dtype, (double)(size - 1))};
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_mlir_defaults(call, QF_OP_gather, attributes);
-    attributes[QF_ATTR(gather, axis)].integer = form.axis;
-    qf_value within = qf_import_op(qf_mlir_target(call), QF_OP_clamp, bounds, 3, NULL);
-    qf_value y = qf_import_op(qf_mlir_target(call), QF_OP_gather, (qf_value[]){x, within}, 2, attributes);
+    qf_value first = qf_mlir_scalar(call, dtype, 0), last = qf_mlir_scalar(call, dtype, (double)(size - 1));
+    qf_value within = qf_import_clamp(qf_mlir_target(call), indices, first, last);
+    qf_value y = qf_import_gather(qf_mlir_target(call), x, within, (uint32_t)form.axis);
     y = order_gathered(call, &form, y, index_rank);
     if (!y.id && !call->import->failed) return qf_mlir_decline(call, other);
     return qf_mlir_done(call, y);

@@ -1,28 +1,14 @@
 /* Owns: named operations of linalg on tensors: their last operand is where the result goes.
- * Does not own: linalg.reduce (map_contract.c), linalg.broadcast (map_layout.c).
+ * Does not own: linalg.reduce (map_contract.c), broadcast (map_layout.c), unary ones and select (map_elementwise.c).
  * Next: maps.h. */
 #include <stdio.h>
 
 #include "frontends/mlir/maps.h"
 
-qf_mlir_outcome qf_mlir_map_linalg_unary(qf_mlir_call *call) {
-    return qf_mlir_done(call, qf_import_unary(qf_mlir_target(call), (qf_op)call->row->argument, qf_mlir_in(call, 0)));
-}
-
-qf_mlir_outcome qf_mlir_map_linalg_square(qf_mlir_call *call) {
-    return qf_mlir_done(call,
-                        qf_import_binary(qf_mlir_target(call), QF_OP_mul, qf_mlir_in(call, 0), qf_mlir_in(call, 0)));
-}
-
 qf_mlir_outcome qf_mlir_map_linalg_binary(qf_mlir_call *call) {
     if (qf_mlir_dtype_of(call, qf_mlir_in(call, 0)) == QF_I1) return qf_mlir_decline(call, "it computes with booleans");
     return qf_mlir_done(call, qf_import_binary(qf_mlir_target(call), (qf_op)call->row->argument, qf_mlir_in(call, 0),
                                                qf_mlir_in(call, 1)));
-}
-
-qf_mlir_outcome qf_mlir_map_linalg_select(qf_mlir_call *call) {
-    return qf_mlir_done(
-        call, qf_import_where(qf_mlir_target(call), qf_mlir_in(call, 0), qf_mlir_in(call, 1), qf_mlir_in(call, 2)));
 }
 
 qf_mlir_outcome qf_mlir_map_linalg_fill(qf_mlir_call *call) {

@@ -128,11 +128,7 @@ static qf_value select_nearest(qf_onnx_call *call, const resize *r, const resize
                                           : ceil(place);
         indices[i] = (int64_t)fmin(fmax(place, 0), (double)(sizes->from - 1));
     }
-    qf_attribute attributes[QF_MAX_ATTRIBUTES];
-    qf_attributes_default(qf_onnx_graph(call), QF_OP_gather, attributes);
-    attributes[QF_ATTR(gather, axis)].integer = axis;
-    qf_value chosen = qf_onnx_literal(call, QF_I64, indices, &sizes->to, 1);
-    return qf_import_op(qf_onnx_target(call), QF_OP_gather, (qf_value[]){x, chosen}, 2, attributes);
+    return qf_import_gather(qf_onnx_target(call), x, qf_onnx_literal(call, QF_I64, indices, &sizes->to, 1), axis);
 }
 
 /* Every element `times` times, for any size of the axis. */

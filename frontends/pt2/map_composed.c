@@ -72,8 +72,8 @@ static qf_value softplus(qf_pt2_call *call, qf_value x, double beta, double thre
 }
 
 static qf_value clamped(qf_pt2_call *call, qf_value x, double low, double high) {
-    return qf_import_op(qf_pt2_target(call), QF_OP_clamp, (qf_value[]){x, number(call, x, low), number(call, x, high)},
-                        3, NULL);
+    qf_value least = number(call, x, low), most = number(call, x, high);
+    return qf_import_clamp(qf_pt2_target(call), x, least, most);
 }
 
 /* max(0, x) * scale + min(0, alpha * (e^(x * input_scale) - 1)) * scale */

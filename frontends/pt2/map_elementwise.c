@@ -277,7 +277,7 @@ qf_pt2_outcome qf_pt2_map_clamp(qf_pt2_call *call) {
     if (fractions) return qf_pt2_decline(call, "it clamps integers to a fraction");
     qf_value low = bound_of(call, "min", dtype), high = bound_of(call, "max", dtype);
     if (!low.id && !high.id) return qf_pt2_done(call, x);
-    return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_clamp, (qf_value[]){x, low, high}, 3, NULL));
+    return qf_pt2_done(call, qf_import_clamp(qf_pt2_target(call), x, low, high));
 }
 
 /* A base that is a number, or an exponent that is one. */
