@@ -126,21 +126,13 @@ qf_pt2_outcome qf_pt2_map_element_count(qf_pt2_call *call) {
                 qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x), qf_pt2_rank(call, x)));
 }
 
-/* The larger one where facts say which it is. */
-static qf_dim larger(qf_pt2_call *call, qf_dim a, qf_dim b) {
+/* The larger or the smaller one, where facts say which it is as itself. */
+static qf_dim extreme(qf_pt2_call *call, bool largest, qf_dim a, qf_dim b) {
     qf_context *context = call->import->context;
     qf_symbol_facts facts = qf_graph_facts(qf_pt2_graph(call));
-    if (qf_dim_nonnegative(context, &facts, qf_dim_subtract(context, a, b))) return a;
-    if (qf_dim_nonnegative(context, &facts, qf_dim_subtract(context, b, a))) return b;
-    return qf_dim_maximum(context, a, b);
-}
-
-static qf_dim smaller(qf_pt2_call *call, qf_dim a, qf_dim b) {
-    qf_context *context = call->import->context;
-    qf_symbol_facts facts = qf_graph_facts(qf_pt2_graph(call));
-    if (qf_dim_nonnegative(context, &facts, qf_dim_subtract(context, a, b))) return b;
-    if (qf_dim_nonnegative(context, &facts, qf_dim_subtract(context, b, a))) return a;
-    return qf_dim_minimum(context, a, b);
+    if (qf_dim_nonnegative(context, &facts, qf_dim_subtract(context, a, b))) return largest ? a : b;
+    if (qf_dim_nonnegative(context, &facts, qf_dim_subtract(context, b, a))) return largest ? b : a;
+    return largest ? qf_dim_maximum(context, a, b) : qf_dim_minimum(context, a, b);
 }
 
 typedef enum arithmetic { ADD, SUBTRACT, MULTIPLY, DIVIDE, MODULO, MAXIMUM, MINIMUM, NEGATE } arithmetic;
@@ -156,8 +148,8 @@ qf_pt2_outcome qf_pt2_map_arithmetic(qf_pt2_call *call) {
     case MULTIPLY: return give(call, qf_dim_multiply(context, a, b));
     case DIVIDE: return give(call, qf_dim_floor_divide(context, a, b));
     case MODULO: return give(call, qf_dim_modulo(context, a, b));
-    case MAXIMUM: return give(call, larger(call, a, b));
-    case MINIMUM: return give(call, smaller(call, a, b));
+    case MAXIMUM: return give(call, extreme(call, true, a, b));
+    case MINIMUM: return give(call, extreme(call, false, a, b));
     case NEGATE: return give(call, qf_dim_subtract(context, qf_pt2_constant(call, 0), a));
     }
     return QF_PT2_FAILED;
