@@ -24,6 +24,19 @@ void qf_pt2_defaults(const qf_pt2_call *call, qf_op op, qf_attribute *attributes
     qf_attributes_default(qf_pt2_graph(call), op, attributes);
 }
 
+bool qf_pt2_is_single(const qf_pt2_call *call, qf_value value) {
+    uint32_t rank = qf_pt2_rank(call, value);
+    if (rank > QF_MAX_RANK) return false;
+    for (uint32_t i = 0; i < rank; i++)
+        if (!qf_dim_is(call->import->context, qf_pt2_dim_of(call, value, (int32_t)i), 1)) return false;
+    return true;
+}
+
+qf_value qf_pt2_single(qf_pt2_call *call, qf_value value) {
+    if (!qf_pt2_is_single(call, value)) return (qf_value){0};
+    return qf_import_view(qf_pt2_target(call), qf_pt2_cast(call, value, QF_F32), NULL, 0);
+}
+
 qf_value qf_pt2_bitcast(qf_pt2_call *call, qf_value x, qf_dtype dtype) {
     if (!x.id || qf_pt2_dtype_of(call, x) == dtype) return x;
     qf_attribute attributes[QF_MAX_ATTRIBUTES];

@@ -81,6 +81,9 @@ static inline qf_value qf_pt2_symbolic(qf_pt2_call *call, qf_dim dim) { /* i64[]
 }
 
 /* --- emitting: build.c --- */
+/* Whether the value is one number, under whatever shape; that number as f32 [], 0 where it is none. */
+bool qf_pt2_is_single(const qf_pt2_call *call, qf_value value);
+qf_value qf_pt2_single(qf_pt2_call *call, qf_value value);
 void qf_pt2_defaults(const qf_pt2_call *call, qf_op op, qf_attribute *attributes);
 qf_value qf_pt2_bitcast(qf_pt2_call *call, qf_value x, qf_dtype dtype);
 /* x itself where nothing would change. */

@@ -40,15 +40,6 @@ static qf_dtype out_dtype(qf_pt2_call *call, const char *role, qf_dtype otherwis
     return out.id ? qf_pt2_dtype_of(call, out) : otherwise;
 }
 
-/* One number, under whatever shape, as f32[]. */
-static qf_value single_scale(qf_pt2_call *call, qf_value scale) {
-    uint32_t rank = qf_pt2_rank(call, scale);
-    if (rank > QF_MAX_RANK) return (qf_value){0};
-    for (uint32_t i = 0; i < rank; i++)
-        if (!qf_dim_is(call->import->context, qf_pt2_dim_of(call, scale, (int32_t)i), 1)) return (qf_value){0};
-    return qf_import_view(qf_pt2_target(call), qf_pt2_cast(call, scale, QF_F32), NULL, 0);
-}
-
 const char qf_pt2_scale_shape[] = "its scale is not one number for the whole tensor";
 
 /* --- quantisation --- */
@@ -86,14 +77,14 @@ static qf_value as_target(qf_pt2_call *call, const char *role, qf_value value) {
 /* Some kernels compute the scale, and write it, where a flag says that it is not given. */
 static qf_pt2_outcome quantize_by_own_scale(qf_pt2_call *call, qf_value x, qf_dtype dtype) {
     qf_value scale = {0}, y = dynamic_quantize(call, x, (qf_value){0}, dtype, false, &scale);
-    if (mode_of(call) == QF_VALUE_mul_recip) y = quantize(call, x, single_scale(call, scale), dtype, -1);
+    if (mode_of(call) == QF_VALUE_mul_recip) y = quantize(call, x, qf_pt2_single(call, scale), dtype, -1);
     return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, y) &&
                                       qf_pt2_role_give(call, "scale", 1, as_target(call, "scale", scale)));
 }
 
 static qf_pt2_outcome map_quantize(qf_pt2_call *call) {
     qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
-    qf_value scale = single_scale(call, qf_pt2_role_value(call, "scale")), x = qf_pt2_role_value(call, "x");
+    qf_value scale = qf_pt2_single(call, qf_pt2_role_value(call, "scale")), x = qf_pt2_role_value(call, "x");
     const char *given = qf_pt2_role(call, "static");
     if (!scale.id) return qf_pt2_decline(call, qf_pt2_scale_shape);
     if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
@@ -105,14 +96,14 @@ static qf_pt2_outcome map_dynamic_quantize(qf_pt2_call *call) {
     qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
     qf_value x = qf_pt2_role_value(call, "x"), bound = qf_pt2_role_value(call, "upper_bound");
     if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
-    if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, qf_pt2_scale_shape);
+    if (bound.id && !(bound = qf_pt2_single(call, bound)).id) return qf_pt2_decline(call, qf_pt2_scale_shape);
     bool token = qf_pt2_role_is(call, "granularity", "token");
     qf_value scale = {0}, y = dynamic_quantize(call, x, bound, dtype, token, &scale);
     /* The kernel multiplies by the reciprocal, which rounds otherwise than the op's division. */
     if (mode_of(call) == QF_VALUE_mul_recip) {
         qf_dim tokens = qf_pt2_dim_of(call, x, 0);
         if (token && qf_pt2_rank(call, x) != 2) return qf_pt2_decline(call, "its operand is not [tokens, size]");
-        qf_value one_each = token ? qf_import_view(qf_pt2_target(call), scale, &tokens, 1) : single_scale(call, scale);
+        qf_value one_each = token ? qf_import_view(qf_pt2_target(call), scale, &tokens, 1) : qf_pt2_single(call, scale);
         y = quantize(call, x, one_each, dtype, token ? 0 : -1);
     }
     return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, y) &&
@@ -138,7 +129,7 @@ static qf_pt2_outcome map_scaled_product(qf_pt2_call *call) {
 bool qf_pt2_role_quantised(qf_pt2_call *call, qf_value *out_scale, qf_attribute *out) {
     qf_value scale = qf_pt2_role_value(call, "scale");
     if (!scale.id) return true;
-    *out_scale = single_scale(call, scale);
+    *out_scale = qf_pt2_single(call, scale);
     out[0].integer = out_dtype(call, "out", QF_F8E4M3FN);
     out[1].integer = mode_of(call);
     return out_scale->id && qf_dtype_is_float8((qf_dtype)out[0].integer);
@@ -196,7 +187,7 @@ static qf_pt2_outcome map_norm_dynamic(qf_pt2_call *call) {
     qf_dtype dtype = out_dtype(call, "out", QF_F8E4M3FN);
     if (rank > QF_MAX_RANK || rank == 0) return qf_pt2_decline(call, "the shape of its input is unknown");
     if (!qf_dtype_is_float8(dtype)) return qf_pt2_decline(call, "it does not write FP8");
-    if (bound.id && !(bound = single_scale(call, bound)).id) return qf_pt2_decline(call, qf_pt2_scale_shape);
+    if (bound.id && !(bound = qf_pt2_single(call, bound)).id) return qf_pt2_decline(call, qf_pt2_scale_shape);
     qf_op op = residual.id ? QF_OP_add_rms_norm : QF_OP_rms_norm;
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, op, attributes);

@@ -323,7 +323,6 @@ typedef struct cache_rows {
 
 /* NULL, or why they are none that QFuse writes. */
 static const char *read_rows(qf_pt2_call *call, cache_rows *out) {
-    uint64_t count = 0;
     out->rows = qf_pt2_role_value(call, out->rows_role);
     out->cache = qf_pt2_role_value(call, out->cache_role);
     out->scale = qf_pt2_role_value(call, out->scale_role);
@@ -333,16 +332,14 @@ static const char *read_rows(qf_pt2_call *call, cache_rows *out) {
         return "its rows are not [tokens, heads, head size], or its cache is not [pages, page size, heads, head size]";
     if (!stored_dtype(call, out->own, &out->dtype)) return "its cache is stored as bytes of an unknown type";
     if (!qf_dtype_is_float8(out->dtype)) return NULL;
-    qf_type type = out->scale.id ? qf_value_type(qf_pt2_graph(call), out->scale) : (qf_type){0};
-    bool single = type.id && qf_type_static_count(call->import->context, type, &count) && count == 1;
-    return single ? NULL : qf_pt2_scale_shape;
+    return qf_pt2_is_single(call, out->scale) ? NULL : qf_pt2_scale_shape;
 }
 
 /* An FP8 cache divides by its scale. */
 static bool write_rows(qf_pt2_call *call, const cache_rows *in) {
     qf_value operands[] = {qf_pt2_bitcast(call, in->cache, in->dtype), in->rows, qf_pt2_role_value(call, "slots"), {0}};
     if (qf_dtype_is_float8(in->dtype))
-        operands[3] = qf_import_view(qf_pt2_target(call), qf_pt2_cast(call, in->scale, QF_F32), NULL, 0);
+        operands[3] = qf_pt2_single(call, in->scale);
     else
         operands[1] = qf_pt2_cast(call, in->rows, in->dtype);
     qf_value written = qf_import_op(qf_pt2_target(call), QF_OP_kv_cache_write, operands, 4, NULL);

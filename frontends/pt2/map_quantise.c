@@ -9,10 +9,8 @@ static qf_value fit_scale(qf_pt2_call *call, qf_value scale, bool of_rows) {
     qf_context *context = call->import->context;
     uint32_t rank = qf_pt2_rank(call, scale);
     if (rank > QF_MAX_RANK) return (qf_value){0};
+    if (qf_pt2_is_single(call, scale)) return qf_pt2_single(call, scale);
     scale = qf_pt2_cast(call, scale, QF_F32);
-    bool single = true;
-    for (uint32_t i = 0; i < rank; i++) single &= qf_dim_is(context, qf_pt2_dim_of(call, scale, (int32_t)i), 1);
-    if (single) return qf_import_view(qf_pt2_target(call), scale, NULL, 0);
     if (rank == 1) return qf_pt2_unsqueeze(call, scale, of_rows ? 1 : 0);
     if (rank != 2) return (qf_value){0};
     bool column = qf_dim_is(context, qf_pt2_dim_of(call, scale, 1), 1);
@@ -61,13 +59,10 @@ static qf_value parameter_of(qf_pt2_call *call, const char *name, qf_value x, in
     qf_value value = qf_pt2_in(call, name);
     uint32_t rank = qf_pt2_rank(call, x), own = qf_pt2_rank(call, value);
     qf_dim dims[QF_MAX_RANK];
-    bool single = true;
     if (!value.id) return qf_pt2_is_number(call, name) ? qf_pt2_number_value(call, name, QF_F32) : value;
     if (own > QF_MAX_RANK || rank > QF_MAX_RANK) return (qf_value){0};
+    if (qf_pt2_is_single(call, value)) return qf_pt2_single(call, value);
     value = qf_pt2_cast(call, value, QF_F32);
-    for (uint32_t i = 0; i < own; i++)
-        single &= qf_dim_is(call->import->context, qf_pt2_dim_of(call, value, (int32_t)i), 1);
-    if (single) return qf_import_view(qf_pt2_target(call), value, NULL, 0);
     if (own != 1 || axis < 0) return (qf_value){0};
     for (uint32_t i = 0; i < rank; i++) dims[i] = i == axis ? qf_pt2_dim_of(call, value, 0) : qf_pt2_constant(call, 1);
     return qf_import_view(qf_pt2_target(call), value, dims, rank);
@@ -85,56 +80,56 @@ static bool is_zero(qf_pt2_call *call, const char *name) {
     return true;
 }
 
-static qf_value combined(qf_pt2_call *call, qf_op op, qf_value a, qf_value b) {
-    return qf_import_op(qf_pt2_target(call), op, (qf_value[]){a, b}, 2, NULL);
-}
-
 static const char no_parameters[] = "its scales are neither one number, nor one an index of its axis";
 
-/* The axis of per_channel (row argument 1), else -1. */
-static bool channel_axis(qf_pt2_call *call, qf_value x, int64_t *out) {
-    uint32_t axis;
-    *out = -1;
-    if (!call->row->argument) return true;
-    if (!qf_pt2_axis(call, qf_pt2_int(call, "axis", 0), qf_pt2_rank(call, x), &axis)) return false;
-    *out = axis;
-    return true;
+/* The operands that both directions have; per_channel (row argument 1) has other names for them, and an axis. */
+typedef struct affine {
+    qf_value x, scale, zero; /* f32; zero 0: it is zero */
+    qf_dtype dtype;
+} affine;
+
+/* QF_PT2_MAPPED, or what the mapping ends with. */
+static qf_pt2_outcome read_affine(qf_pt2_call *call, const char *dtype_name, qf_dtype otherwise, affine *out) {
+    bool channels = call->row->argument != 0;
+    uint32_t channel, rank;
+    int64_t axis = -1;
+    *out = (affine){.x = qf_pt2_cast(call, qf_pt2_in(call, "input"), QF_F32)};
+    rank = qf_pt2_rank(call, out->x);
+    if (rank > QF_MAX_RANK || !qf_pt2_dtype_argument(call, dtype_name, otherwise, &out->dtype))
+        return qf_pt2_decline(call, "its shape or element type is unknown");
+    if (channels) {
+        if (!qf_pt2_axis(call, qf_pt2_int(call, "axis", 0), rank, &channel)) return QF_PT2_FAILED;
+        axis = channel;
+    }
+    const char *zero_name = channels ? "zero_points" : "zero_point";
+    bool none = is_zero(call, zero_name);
+    out->scale = parameter_of(call, channels ? "scales" : "scale", out->x, axis);
+    if (!none) out->zero = parameter_of(call, zero_name, out->x, axis);
+    return out->scale.id && (none || out->zero.id) ? QF_PT2_MAPPED : qf_pt2_decline(call, no_parameters);
 }
 
 /* clamp(round(x * (1 / scale)) + zero_point) as dtype. */
 qf_pt2_outcome qf_pt2_map_quantize_affine(qf_pt2_call *call) {
-    qf_value x = qf_pt2_cast(call, qf_pt2_in(call, "input"), QF_F32);
-    qf_dtype dtype;
-    int64_t axis;
-    if (qf_pt2_rank(call, x) > QF_MAX_RANK || !qf_pt2_dtype_argument(call, "dtype", QF_DTYPE_NONE, &dtype))
-        return qf_pt2_decline(call, "its shape or element type is unknown");
-    if (!channel_axis(call, x, &axis)) return QF_PT2_FAILED;
-    const char *zero_name = call->row->argument ? "zero_points" : "zero_point";
-    qf_value scale = parameter_of(call, call->row->argument ? "scales" : "scale", x, axis);
-    qf_value low = parameter_of(call, "quant_min", x, -1), high = parameter_of(call, "quant_max", x, -1);
-    qf_value zero = is_zero(call, zero_name) ? (qf_value){0} : parameter_of(call, zero_name, x, axis);
-    if (!scale.id || !low.id || !high.id || (!zero.id && !is_zero(call, zero_name)))
-        return qf_pt2_decline(call, no_parameters);
-    qf_value y = combined(call, QF_OP_mul, x, qf_import_unary(qf_pt2_target(call), QF_OP_reciprocal, scale));
+    affine in;
+    qf_pt2_outcome outcome = read_affine(call, "dtype", QF_DTYPE_NONE, &in);
+    if (outcome != QF_PT2_MAPPED) return outcome;
+    qf_value low = parameter_of(call, "quant_min", in.x, -1), high = parameter_of(call, "quant_max", in.x, -1);
+    if (!low.id || !high.id) return qf_pt2_decline(call, no_parameters);
+    qf_value reciprocal = qf_import_unary(qf_pt2_target(call), QF_OP_reciprocal, in.scale);
+    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_mul, in.x, reciprocal);
     y = qf_import_unary(qf_pt2_target(call), QF_OP_round, y);
-    if (zero.id) y = combined(call, QF_OP_add, y, zero);
-    return qf_pt2_done(call, qf_pt2_cast(call, qf_import_clamp(qf_pt2_target(call), y, low, high), dtype));
+    if (in.zero.id) y = qf_import_binary(qf_pt2_target(call), QF_OP_add, y, in.zero);
+    return qf_pt2_done(call, qf_pt2_cast(call, qf_import_clamp(qf_pt2_target(call), y, low, high), in.dtype));
 }
 
 /* (x - zero_point) * scale as out_dtype. */
 qf_pt2_outcome qf_pt2_map_dequantize_affine(qf_pt2_call *call) {
-    qf_value x = qf_pt2_cast(call, qf_pt2_in(call, "input"), QF_F32);
-    qf_dtype dtype;
-    int64_t axis;
-    if (qf_pt2_rank(call, x) > QF_MAX_RANK || !qf_pt2_dtype_argument(call, "out_dtype", QF_F32, &dtype))
-        return qf_pt2_decline(call, "its shape or element type is unknown");
-    if (!channel_axis(call, x, &axis)) return QF_PT2_FAILED;
-    const char *zero_name = call->row->argument ? "zero_points" : "zero_point";
-    qf_value scale = parameter_of(call, call->row->argument ? "scales" : "scale", x, axis);
-    qf_value zero = is_zero(call, zero_name) ? (qf_value){0} : parameter_of(call, zero_name, x, axis);
-    if (!scale.id || (!zero.id && !is_zero(call, zero_name))) return qf_pt2_decline(call, no_parameters);
-    if (zero.id) x = combined(call, QF_OP_sub, x, zero);
-    return qf_pt2_done(call, qf_pt2_cast(call, combined(call, QF_OP_mul, x, scale), dtype));
+    affine in;
+    qf_pt2_outcome outcome = read_affine(call, "out_dtype", QF_F32, &in);
+    if (outcome != QF_PT2_MAPPED) return outcome;
+    if (in.zero.id) in.x = qf_import_binary(qf_pt2_target(call), QF_OP_sub, in.x, in.zero);
+    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_mul, in.x, in.scale);
+    return qf_pt2_done(call, qf_pt2_cast(call, y, in.dtype));
 }
 
 /* A scale of torchao beside x: one number, or one that broadcasts. 0: of blocks, or unknown. */
@@ -162,7 +157,7 @@ qf_pt2_outcome qf_pt2_map_quantize_float8(qf_pt2_call *call) {
         return qf_pt2_decline(call, "it does not give FP8");
     if (!scale.id) return qf_pt2_decline(call, of_blocks);
     double largest = qf_dtype_largest(dtype);
-    qf_value y = qf_import_clamp(qf_pt2_target(call), combined(call, QF_OP_div, x, scale),
+    qf_value y = qf_import_clamp(qf_pt2_target(call), qf_import_binary(qf_pt2_target(call), QF_OP_div, x, scale),
                                  qf_pt2_scalar(call, QF_F32, -largest), qf_pt2_scalar(call, QF_F32, largest));
     return qf_pt2_done(call, qf_pt2_cast(call, y, dtype));
 }
@@ -173,5 +168,5 @@ qf_pt2_outcome qf_pt2_map_dequantize_float8(qf_pt2_call *call) {
     if (!qf_pt2_dtype_argument(call, "output_dtype", QF_F32, &dtype))
         return qf_pt2_decline(call, "its element type is not QFuse's");
     if (!scale.id) return qf_pt2_decline(call, of_blocks);
-    return qf_pt2_done(call, qf_pt2_cast(call, combined(call, QF_OP_mul, x, scale), dtype));
+    return qf_pt2_done(call, qf_pt2_cast(call, qf_import_binary(qf_pt2_target(call), QF_OP_mul, x, scale), dtype));
 }
