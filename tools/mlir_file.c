@@ -4,16 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "ir/text.h"
+#include "tools/child_process.h"
 #include "tools/tool.h"
 
 bool tool_is_mlir(const char *path) {
@@ -34,14 +31,10 @@ static const char *program_path(char *out, size_t size) {
     return access(out, X_OK) == 0 ? out : "qfuse-mlir";
 }
 
-/* In the child. Whoever kills qfuse means the work; `report` says why the program could not be run. */
-static void become(char *file, pid_t parent, FILE *out, FILE *messages, int report) {
+/* In the child. `report` says why the program could not be run. */
+static void become(char *file, FILE *out, FILE *messages, int report) {
     char own[4096], name[] = "qfuse-mlir";
     char *arguments[] = {name, file, NULL};
-#if defined(__linux__)
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-    if (getppid() != parent) _exit(1); /* it ended before */
     if (dup2(fileno(out), STDOUT_FILENO) >= 0 && dup2(fileno(messages), STDERR_FILENO) >= 0)
         (void)execvp(program_path(own, sizeof own), arguments);
     int fault = errno;
@@ -54,11 +47,9 @@ static int spawn(char *file, FILE *out, FILE *messages, pid_t *child) {
     int report[2], fault = 0;
     if (pipe(report) != 0) return errno;
     (void)fcntl(report[1], F_SETFD, FD_CLOEXEC); /* running the program closes it */
-    (void)signal(SIGCHLD, SIG_DFL);              /* ignored, there were no child to wait for */
-    pid_t parent = getpid();
-    *child = fork();
+    *child = tool_fork();
     if (*child < 0) fault = errno;
-    if (*child == 0) become(file, parent, out, messages, report[1]);
+    if (*child == 0) become(file, out, messages, report[1]);
     (void)close(report[1]);
     ssize_t got = 0;
     while (*child > 0 && (got = read(report[0], &fault, sizeof fault)) < 0 && errno == EINTR) {

@@ -6,14 +6,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/child_process.h"
 #include "tools/mlir/program.h"
 
 #define MEMORY_BYTES ((rlim_t)16 << 30)
@@ -35,14 +33,6 @@ void program_limit_seconds(unsigned seconds) {
 static void silence(void) {
     int nowhere = open("/dev/null", O_WRONLY);
     if (nowhere >= 0) (void)dup2(nowhere, STDERR_FILENO);
-}
-
-/* Whoever kills the parent means the work. */
-static void end_with(pid_t parent) {
-#if defined(__linux__)
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-    if (getppid() != parent) _exit(1); /* it ended before */
 }
 
 /* Signals as they are by default, whatever the caller ignores or holds back: one ends what takes too long. */
@@ -106,9 +96,7 @@ static int finish(const program_options *options, pid_t child, FILE *out, FILE *
 
 int program_in_child(const program_options *options) {
     FILE *out = tmpfile(), *messages = tmpfile();
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, there were no child to wait for */
-    pid_t parent = getpid(), child = out && messages ? fork() : -1;
-    if (child == 0) end_with(parent);
+    pid_t child = out && messages ? tool_fork() : -1;
     if (child == 0) _exit(run_child(options, out, messages));
     int code = 1;
     if (child < 0)
