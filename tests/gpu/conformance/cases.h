@@ -137,6 +137,8 @@ bound bound_of(qf_op op, qf_dtype operand, qf_dtype result);
 /* How far the lse of attention may lie from the reference's where a special kernel (from row 2000 on) sums a rounded P;
  * the reference rounds it to e4m3 under p=kernel, and else not at all. */
 double lse_room(uint32_t row, bool kernel_p, int64_t keys);
+/* The share of the result's codes that must be equal where such a kernel multiplies a P in bf16; 1 for other P. */
+double share_of_codes(uint32_t row, const qf_tensor *result);
 /* Compares `found` with `wanted`, both in host memory; false after writing into `message`. */
 bool bound_holds(const bound *within, const qf_tensor *found, const qf_tensor *wanted, char *message, size_t size);
 

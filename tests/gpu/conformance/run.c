@@ -1,6 +1,7 @@
 /* Owns: running a case: the graph on the CPU, the plan with one kernel on the device, poison and guards around results.
  * Does not own: the comparison (bounds.c), whole plans (plan_cases.c), the watchdog (main.c).
  * Next: cases.h. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -360,6 +361,8 @@ static bound bound_for(const device_run *run, uint32_t output) {
     } else if (test->kernel_p && is_special(run->row)) {
         within.relative = 0.05;
         within.share = 0.6;
+    } else if (is_special(run->row)) {
+        within.share = fmin(within.share, share_of_codes(run->row, &run->at->results[output]));
     }
     return within;
 }
