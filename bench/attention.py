@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-# Owns: QFuse's FP8 attention beside cuDNN's FP8 and PyTorch's bf16 in one process, in turns, as one table.
+# Owns: QFuse's attention beside cuDNN's and PyTorch's in one process, in turns: a table of FP8, a table of bf16.
 # Does not own: benches without Python (`qfuse bench`), the record of results (RESULTS.md).
-# Next: docs/gpu.md. Usage: attention.py --library=libqfuse.so.0 [--only=PART] [--rounds=N]
-"""Times attention of FP8 q, k, v with an FP8 result, per-tensor scales, on the GPU that PyTorch sees.
+# Next: docs/gpu.md. Usage: attention.py --library=libqfuse.so.0 [--only=PART] [--rounds=N] [--launches=N]
+"""Times attention on the GPU that PyTorch sees: FP8 q, k, v with an FP8 result and per-tensor scales, then bf16 throughout.
 
-Needs PyTorch with CUDA; cuDNN's FP8 needs the package nvidia-cudnn-frontend. What is missing is named in the table's head and its
-column stays empty. All are called on one stream, each replayed from a CUDA graph, one after another within a round; a figure is the median
-over the rounds. `err` is the relative RMS difference of the dequantised result from PyTorch's f32 attention on dequantised inputs.
+Needs PyTorch with CUDA; cuDNN's needs the package nvidia-cudnn-frontend. What is missing is named in the table's head and its column stays
+empty. All are called on one stream, each replayed from a CUDA graph of as many launches as take some milliseconds (--launches: so many), one
+after another within a round, so that they meet the same temperature and power; a figure is the median over the rounds. MHz is the mean of the
+multiprocessors' clock while the contender's own launches ran, W the board's power when the row ended (the driver's mean over some time, so
+of all contenders). `err` is the relative RMS difference of the dequantised result from f32 attention on dequantised inputs; `ratio`
+is the time of the fastest other contender over QFuse's.
 """
 import argparse
 import ctypes
@@ -103,7 +106,7 @@ class Library:
         self.check(function(executor, index, ctypes.byref(made)), f"binding {index}")
 
 
-F32, E4M3 = 1, 4  # qf_dtype
+F32, BF16, E4M3 = 1, 3, 4  # qf_dtype
 SCALES = dict(q=0.011, k=0.013, v=0.017)
 
 
@@ -141,59 +144,67 @@ def reference(shape, data):
     return rows, torch.einsum("bhts,bshd->bthd", scores.softmax(-1), v)
 
 
-class Qfuse:
-    name = "qfuse fp8"
+def dequantised(data):
+    return {name: (data[name].float() * SCALES[name]).to(torch.bfloat16) for name in "qkv"}
 
-    def __init__(self, shape, data, out_scale, library, stream):
+
+class Qfuse:
+    def __init__(self, shape, data, fp8, out_scale, library, stream):
         b, s, h, g, d = shape.batch, shape.length, shape.heads, shape.kv_heads, shape.dim
-        text = (f"graph @attention(%q: f8E4M3FN[{b}, {s}, {h}, {d}], %k: f8E4M3FN[{b}, {s}, {g}, {d}], %v: f8E4M3FN[{b}, {s}, {g}, {d}],\n"
-                "  %qs: f32[], %ks: f32[], %vs: f32[], %os: f32[]) {\n"
-                "  %y = attention %q, %k, %v, q_scale=%qs, k_scale=%ks, v_scale=%vs, out_scale=%os "
-                f"{{scale={d ** -0.5!r}, causal={'true' if shape.causal else 'false'}, align=top_left, layout=bshd, out=f8E4M3FN, p=kernel}}\n"
+        kind, dtype = ("f8E4M3FN", E4M3) if fp8 else ("bf16", BF16)
+        scalars = ", ".join(f"%{name}: f32[]" for name in ("qs", "ks", "vs", "os")) if fp8 else ""
+        operands = ", q_scale=%qs, k_scale=%ks, v_scale=%vs, out_scale=%os" if fp8 else ""
+        text = (f"graph @attention(%q: {kind}[{b}, {s}, {h}, {d}], %k: {kind}[{b}, {s}, {g}, {d}], %v: {kind}[{b}, {s}, {g}, {d}]"
+                f"{', ' + scalars if fp8 else ''}) {{\n  %y = attention %q, %k, %v{operands} {{scale={d ** -0.5!r}, "
+                f"causal={'true' if shape.causal else 'false'}, align=top_left, layout=bshd, out={kind}{', p=kernel' if fp8 else ''}}}\n"
                 "  return %y\n}\n")
         self.library = library
         self.executor = library.executor(library.plan(text, "sm_90a"), stream.cuda_stream)
-        self.out = torch.empty_like(data["q"])
-        self.kept = [data["q"], data["k"], data["v"]]
-        self.kept += [torch.tensor(SCALES[name], device="cuda") for name in "qkv"] + [torch.tensor(out_scale, device="cuda")]
+        self.kept = list((data if fp8 else dequantised(data)).values())
+        self.out = torch.empty_like(self.kept[0])
+        if fp8:
+            self.kept += [torch.tensor(SCALES[name], device="cuda") for name in "qkv"] + [torch.tensor(out_scale, device="cuda")]
         for i, tensor in enumerate(self.kept):
-            library.bind(self.executor, library.runtime.qf_executor_bind_input, i, tensor, F32 if tensor.dim() == 0 else E4M3)
-        library.bind(self.executor, library.runtime.qf_executor_bind_output, 0, self.out, E4M3)
+            library.bind(self.executor, library.runtime.qf_executor_bind_input, i, tensor, F32 if tensor.dim() == 0 else dtype)
+        library.bind(self.executor, library.runtime.qf_executor_bind_output, 0, self.out, dtype)
         library.check(library.runtime.qf_executor_prepare(self.executor), "preparing")
 
     def run(self):
         self.library.check(self.library.runtime.qf_executor_run(self.executor), "running")
 
-    def result(self, out_scale):
-        return self.out.float() * out_scale
-
 
 class Cudnn:
-    name = "cudnn fp8"
-
-    def __init__(self, shape, data, out_scale, _, stream):
-        graph = cudnn.pygraph(io_data_type=cudnn.data_type.FP8_E4M3, intermediate_data_type=cudnn.data_type.FLOAT,
-                              compute_data_type=cudnn.data_type.FLOAT)
+    def __init__(self, shape, data, fp8, out_scale, _, stream):
+        kind = cudnn.data_type.FP8_E4M3 if fp8 else cudnn.data_type.BFLOAT16
+        graph = cudnn.pygraph(io_data_type=kind, intermediate_data_type=cudnn.data_type.FLOAT, compute_data_type=cudnn.data_type.FLOAT)
         self.handle = cudnn.create_handle()
         cudnn.set_stream(handle=self.handle, stream=stream.cuda_stream)
+        data = data if fp8 else dequantised(data)
 
         def tensor(source, name):
             """BHSD dims over BSHD memory."""
             b, s, h, d = source.shape
-            return graph.tensor(name=name, dim=[b, h, s, d], stride=[s * h * d, d, h * d, 1], data_type=cudnn.data_type.FP8_E4M3)
+            return graph.tensor(name=name, dim=[b, h, s, d], stride=[s * h * d, d, h * d, 1], data_type=kind)
 
         def number(name):
             return graph.tensor(name=name, dim=[1, 1, 1, 1], stride=[1, 1, 1, 1], data_type=cudnn.data_type.FLOAT)
 
         names = {name: tensor(data[name], name) for name in "qkv"}
-        scales = {name: number(name) for name in ("dq", "dk", "dv", "ds", "ss", "so")}
-        out, _, amax_s, amax_o = graph.sdpa_fp8(q=names["q"], k=names["k"], v=names["v"], descale_q=scales["dq"], descale_k=scales["dk"],
-                                                descale_v=scales["dv"], descale_s=scales["ds"], scale_s=scales["ss"], scale_o=scales["so"],
-                                                is_inference=True, attn_scale=shape.dim**-0.5, use_causal_mask=shape.causal)
+        self.pack = {names[name]: data[name] for name in "qkv"}
+        common = dict(q=names["q"], k=names["k"], v=names["v"], attn_scale=shape.dim**-0.5, use_causal_mask=shape.causal)
+        if fp8:
+            values = dict(descale_q=SCALES["q"], descale_k=SCALES["k"], descale_v=SCALES["v"], descale_s=1 / 256, scale_s=256.0,
+                          scale_o=1 / out_scale)
+            scales = {name: number(name) for name in values}
+            self.pack |= {scales[name]: torch.tensor(values[name], device="cuda").reshape(1, 1, 1, 1) for name in scales}
+            out, _, *largest = graph.sdpa_fp8(is_inference=True, **scales, **common)
+            for amax in largest:
+                amax.set_output(True).set_dim([1, 1, 1, 1]).set_stride([1, 1, 1, 1]).set_data_type(cudnn.data_type.FLOAT)
+                self.pack[amax] = torch.zeros(1, 1, 1, 1, device="cuda")
+        else:
+            out, _ = graph.sdpa(is_inference=True, **common)
         b, s, h, d = data["q"].shape
-        out.set_output(True).set_dim([b, h, s, d]).set_stride([s * h * d, d, h * d, 1]).set_data_type(cudnn.data_type.FP8_E4M3)
-        for amax in (amax_s, amax_o):
-            amax.set_output(True).set_dim([1, 1, 1, 1]).set_stride([1, 1, 1, 1]).set_data_type(cudnn.data_type.FLOAT)
+        out.set_output(True).set_dim([b, h, s, d]).set_stride([s * h * d, d, h * d, 1]).set_data_type(kind)
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
@@ -201,108 +212,133 @@ class Cudnn:
         graph.build_plans()
         self.graph = graph
         self.out = torch.empty_like(data["q"])
-        values = dict(dq=SCALES["q"], dk=SCALES["k"], dv=SCALES["v"], ds=1 / 256, ss=256.0, so=1 / out_scale)
-        self.pack = {names[name]: data[name] for name in "qkv"}
-        self.pack |= {scales[name]: torch.tensor(values[name], device="cuda").reshape(1, 1, 1, 1) for name in scales}
-        self.pack |= {out: self.out, amax_s: torch.zeros(1, 1, 1, 1, device="cuda"), amax_o: torch.zeros(1, 1, 1, 1, device="cuda")}
+        self.pack[out] = self.out
         self.workspace = torch.empty(max(graph.get_workspace_size(), 1), device="cuda", dtype=torch.uint8)
 
     def run(self):
         self.graph.execute(self.pack, self.workspace, handle=self.handle)
 
-    def result(self, out_scale):
-        return self.out.float() * out_scale
-
 
 class Torch:
-    name = "torch bf16"
+    """Heads are repeated for groups before, outside of what is timed."""
 
     def __init__(self, shape, data, *_):
         group = shape.heads // shape.kv_heads
-        self.parts = []
-        for name in "qkv":
-            real = (data[name].float() * SCALES[name]).to(torch.bfloat16).transpose(1, 2)
-            self.parts.append(real if name == "q" or group == 1 else real.repeat_interleave(group, dim=1))
+        self.parts = [part.transpose(1, 2).repeat_interleave(1 if name == "q" else group, dim=1) for name, part in dequantised(data).items()]
         self.causal = shape.causal
         self.out = None
 
     def run(self):
-        self.out = torch.nn.functional.scaled_dot_product_attention(*self.parts, is_causal=self.causal)
-
-    def result(self, _):
-        return self.out.transpose(1, 2).float()
+        self.out = torch.nn.functional.scaled_dot_product_attention(*self.parts, is_causal=self.causal).transpose(1, 2)
 
 
-def captured(contender, stream):
-    """Replays of one call, captured on the stream that the contender was made for."""
+class Board:
+    """Clock and power by NVML, if it is there."""
+
+    def __init__(self):
+        try:
+            self.nvml = ctypes.CDLL("libnvidia-ml.so.1")
+            self.device = ctypes.c_void_p()
+            if self.nvml.nvmlInit_v2() or self.nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(self.device)):
+                self.nvml = None
+        except OSError:
+            self.nvml = None
+
+    def read(self, function, *arguments):
+        value = ctypes.c_uint()
+        if self.nvml is None or getattr(self.nvml, function)(self.device, *arguments, ctypes.byref(value)):
+            return float("nan")
+        return value.value
+
+    def megahertz(self):
+        return self.read("nvmlDeviceGetClockInfo", 1)  # NVML_CLOCK_SM
+
+    def watts(self):
+        return self.read("nvmlDeviceGetPowerUsage") / 1000
+
+
+def captured(contender, stream, launches):
+    """A graph of so many calls, captured on the stream that the contender was made for."""
     with torch.cuda.stream(stream):
         for _ in range(3):
             contender.run()
         stream.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
-            contender.run()
+            for _ in range(launches):
+                contender.run()
     return graph
 
 
-def median_times(graphs, stream, rounds):
-    """Microseconds, the contenders in turns within a round."""
-    times = [[] for _ in graphs]
+def timed(graphs, stream, launches, rounds, board):
+    """(Microseconds a launch, MHz) of each graph, in turns within a round, after a round that is not counted."""
+    times, clocks = [[] for _ in graphs], [[] for _ in graphs]
     with torch.cuda.stream(stream):
-        for _ in range(rounds):
-            for graph, into in zip(graphs, times):
+        for turn in range(rounds + 1):
+            for graph, time, clock in zip(graphs, times, clocks):
                 begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
                 graph.replay()
                 begin.record(stream)
-                for _ in range(4):
-                    graph.replay()
+                graph.replay()
                 end.record(stream)
+                if turn:
+                    clock.append(board.megahertz())
                 end.synchronize()
-                into.append(begin.elapsed_time(end) * 250)
-    return [statistics.median(each) for each in times]
+                if turn:
+                    time.append(begin.elapsed_time(end) * 1e3 / launches)
+    return [(statistics.median(time), statistics.mean(clock)) for time, clock in zip(times, clocks)]
 
 
-def row(shape, library, rounds, stream):
+def row(shape, fp8, names, given, library, stream, board):
+    """name -> (error, microseconds, MHz), or why not."""
     data = inputs(shape)
     rows, wanted = reference(shape, data)
     out_scale = float(wanted.abs().max()) / 400
+    launches = given.launches or max(1, min(100, int(3e-3 * 8e14 / shape.flops())))
     cells, graphs, made = {}, [], []
-    for kind in (Qfuse, Cudnn, Torch):
-        if kind is Cudnn and cudnn is None:
+    for name in names:
+        if name == "cudnn" and cudnn is None:
             continue
         try:
-            contender = kind(shape, data, out_scale, library, stream)
-            graph = captured(contender, stream)
+            contender = CONTENDERS[name](shape, data, fp8, out_scale, library, stream)
+            graph = captured(contender, stream, launches)
             graph.replay()
             torch.cuda.synchronize()
-            found = contender.result(out_scale)[:1][:, rows]
-            cells[kind.name] = [float((found - wanted).norm() / wanted.norm())]
+            found = contender.out[:1][:, rows].float() * (out_scale if fp8 else 1)
+            cells[name] = (float((found - wanted).norm() / wanted.norm()),)
             made.append(contender)
-            graphs.append((kind.name, graph))
+            graphs.append((name, graph))
         except Exception as fault:  # one that does not take the shape leaves the others their turn
-            cells[kind.name] = f"{type(fault).__name__}: {str(fault).splitlines()[0][:60]}"
+            cells[name] = f"{type(fault).__name__}: {str(fault).splitlines()[0][:60]}"
             torch.cuda.synchronize()
-    for (name, _), time in zip(graphs, median_times([graph for _, graph in graphs], stream, rounds)):
-        cells[name].append(time)
+    for (name, _), time in zip(graphs, timed([graph for _, graph in graphs], stream, launches, given.rounds, board)):
+        cells[name] += time
     return cells
 
 
-def print_row(shape, cells):
-    line = f"{shape.name():28}"
-    for name in ("qfuse fp8", "cudnn fp8", "torch bf16"):
-        cell = cells.get(name)
-        if not isinstance(cell, list):
-            line += f" | {'-':>9} {'':>7} {'':>7}"
-            continue
-        line += f" | {cell[1]:9.1f} {shape.flops() / cell[1] * 1e-6:7.0f} {cell[0]:7.4f}"
-    print(line, flush=True)
+def print_row(shape, names, cells, board):
+    line, good = f"{shape.name():28}", {name: cell for name, cell in cells.items() if not isinstance(cell, str)}
+    for name in names:
+        if name in good:
+            error, time, clock = good[name]
+            line += f" | {time:8.1f} {shape.flops() / time * 1e-6:6.0f} {error:6.4f} {clock:5.0f}"
+        else:
+            line += f" | {'-':>8} {'':>6} {'':>6} {'':>5}"
+    others = [cell[1] for name, cell in good.items() if name != "qfuse"]
+    ratio = f"{min(others) / good['qfuse'][1]:5.3f}" if others and "qfuse" in good else "-"
+    print(f"{line} | {ratio:>5} {board.watts():4.0f}", flush=True)
     for name, cell in cells.items():
         if isinstance(cell, str):
             print(f"    {name}: {cell}")
 
 
-SHAPES = [Shape(1, 1024, 32, 8, 128, True), Shape(1, 2048, 32, 8, 128, True), Shape(4, 4096, 32, 8, 128, True), Shape(4, 4096, 32, 8, 128, False),
-          Shape(1, 16384, 32, 8, 128, True), Shape(1, 16384, 16, 16, 128, False), Shape(4, 4096, 32, 32, 64, True), Shape(4, 4096, 8, 8, 256, True)]
+CONTENDERS = {"qfuse": Qfuse, "cudnn": Cudnn, "torch": Torch}
+TABLES = [("FP8 in, FP8 out", True, ("qfuse", "cudnn")), ("bf16 in, bf16 out", False, ("qfuse", "cudnn", "torch"))]
+SHAPES = [Shape(*dims, causal)
+          for dims in ((16, 1024, 16, 16, 128), (4, 4096, 16, 16, 128), (1, 16384, 16, 16, 128), (1, 32768, 16, 16, 128), (4, 4096, 32, 8, 128),
+                       (1, 8192, 32, 8, 128), (1, 16384, 32, 8, 128), (4, 4096, 40, 8, 128), (1, 2048, 32, 8, 128), (1, 1024, 32, 8, 128),
+                       (4, 4096, 32, 32, 64), (1, 16384, 32, 32, 64), (4, 4096, 8, 8, 256), (1, 16384, 8, 8, 256))
+          for causal in (False, True)]
 
 
 def main():
@@ -310,16 +346,18 @@ def main():
     parser.add_argument("--library", required=True, help="libqfuse.so.0, with libqfuse_rt.so.0 beside it")
     parser.add_argument("--only", default="", help="only shapes whose name holds this")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--launches", type=int, default=0, help="launches of a graph; 0: as many as take some milliseconds")
     given = parser.parse_args()
-    library = Library(given.library)
+    library, board = Library(given.library), Board()
     stream = torch.cuda.Stream()
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, "
           f"frontend {cudnn.__version__ if cudnn else 'missing (' + CUDNN_MISSING + ')'}")
-    print(f"{'':28} | {'qfuse fp8 in, fp8 out':^25} | {'cudnn fp8 in, fp8 out':^25} | {'torch bf16':^25}")
-    print(f"{'shape':28}" + f" | {'us':>9} {'TFLOPS':>7} {'err':>7}" * 3)
-    for shape in SHAPES:
-        if given.only in shape.name():
-            print_row(shape, row(shape, library, given.rounds, stream))
+    for title, fp8, names in TABLES:
+        print(f"\n{title:28}" + "".join(f" | {name:^28}" for name in names))
+        print(f"{'shape':28}" + f" | {'us':>8} {'TFLOPS':>6} {'err':>6} {'MHz':>5}" * len(names) + " | ratio    W")
+        for shape in SHAPES:
+            if given.only in shape.name():
+                print_row(shape, names, row(shape, fp8, names, given, library, stream, board), board)
 
 
 if __name__ == "__main__":
