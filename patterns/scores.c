@@ -32,8 +32,22 @@ static void reach(search *s, uint32_t parent, qf_value value, const qf_axes *axe
     scores->entries[scores->count++] = (qf_score_entry){.value = value, .axes = *axes, .step = step, .parent = parent};
 }
 
-static bool score_shaped(const search *s, qf_value operand, qf_value result) {
-    return qf_same_dims(s->labels, operand, result);
+/* The axes of an operand that holds one number for each element of a result with these axes: it has the result's dims,
+ * but for leading ones of extent 1, which broadcasting adds. */
+static bool score_axes(const search *s, qf_value operand, qf_value result, const qf_axes *axes, qf_axes *out) {
+    const qf_graph *graph = s->labels->graph;
+    uint32_t own = qf_value_rank(graph, operand), rank = qf_value_rank(graph, result);
+    if (rank == QF_UNRANKED || own > rank) return false;
+    const qf_dim *dims = qf_value_dims(graph, result), *own_dims = qf_value_dims(graph, operand);
+    for (uint32_t i = 0; i < rank; i++)
+        if (i < rank - own ? !qf_dim_is(s->labels->context, dims[i], 1)
+                           : !qf_dim_equal(own_dims[i - (rank - own)], dims[i]))
+            return false;
+    if (own == rank) {
+        *out = *axes;
+        return true;
+    }
+    return qf_labelling_broadcast_value(s->labels, operand, axes, out);
 }
 
 /* a + b, a - b, a * b, a / b: each side of full shape may hold the scores. */
@@ -43,8 +57,8 @@ static void reach_binary(search *s, uint32_t entry, qf_node node) {
     qf_op op = qf_node_op(graph, node);
     for (uint32_t side = 0; side < 2; side++) {
         qf_value score = qf_node_operand(graph, node, side), other = qf_node_operand(graph, node, 1 - side);
-        qf_axes other_axes;
-        if (!score_shaped(s, score, from.value) || (op == QF_OP_div && side == 1) ||
+        qf_axes score_own, other_axes;
+        if (!score_axes(s, score, from.value, &from.axes, &score_own) || (op == QF_OP_div && side == 1) ||
             !qf_labelling_broadcast_value(s->labels, other, &from.axes, &other_axes))
             continue;
         bool additive = op == QF_OP_add || op == QF_OP_sub;
@@ -57,7 +71,7 @@ static void reach_binary(search *s, uint32_t entry, qf_node node) {
         const qf_score_step *outer = add_step(s, step, from.step);
         if (op == QF_OP_sub && side == 1)
             outer = add_step(s, (qf_score_step){.kind = QF_SCORE_MULTIPLY, .number = -1.0, .node = node}, outer);
-        reach(s, entry, score, &from.axes, outer);
+        reach(s, entry, score, &score_own, outer);
     }
 }
 
@@ -73,11 +87,12 @@ static void reach_select(search *s, uint32_t entry, qf_node node) {
             .fill = qf_node_operand(graph, node, side == QF_IN(where, a) ? QF_IN(where, b) : QF_IN(where, a)),
             .score_if_true = side == QF_IN(where, a),
             .node = node};
-        if (!score_shaped(s, score, from.value) ||
+        qf_axes own;
+        if (!score_axes(s, score, from.value, &from.axes, &own) ||
             !qf_labelling_broadcast_value(s->labels, condition, &from.axes, &step.axes) ||
             !qf_labelling_broadcast_value(s->labels, step.fill, &from.axes, &step.fill_axes))
             continue;
-        reach(s, entry, score, &from.axes, add_step(s, step, from.step));
+        reach(s, entry, score, &own, add_step(s, step, from.step));
     }
 }
 
@@ -89,10 +104,11 @@ static bool reach_floor(search *s, uint32_t entry, qf_node node) {
     for (uint32_t side = 0; side < 2; side++) {
         qf_value score = qf_node_operand(graph, node, side);
         qf_score_step step = {.kind = QF_SCORE_FLOOR, .node = node};
+        qf_axes own;
         if (!qf_scalar_number(s->labels, qf_node_operand(graph, node, 1 - side), &step.number) ||
-            !(step.number <= 0.99 * lowest) || !score_shaped(s, score, from.value))
+            !(step.number <= 0.99 * lowest) || !score_axes(s, score, from.value, &from.axes, &own))
             continue;
-        reach(s, entry, score, &from.axes, add_step(s, step, from.step));
+        reach(s, entry, score, &own, add_step(s, step, from.step));
         return true;
     }
     return false;

@@ -143,6 +143,15 @@ static const spelling spellings[] = {
      "S]}\n" NUMBER("f", "-3.4028235e38") "  %l = where %m, %s2, %f\n" SOFTMAX VALUES,
      1e-6},
     /* Products of q with positions are addends: a table of them has rows, or neither batch nor heads. */
+    {"bias_of_one_batch", "%q: f32[4, T, 8], %k: f32[4, S, 8], %v: f32[4, S, 6], %w: f32[1, 1, T, S]",
+     "  %s = contract %q, %k {equation=\"htd,hsd->hts\"}\n  %l = add %s, %w\n" SOFTMAX
+     "  %p3 = view %p {shape=[4, T, S]}\n  %y = contract %p3, %v {equation=\"hts,hse->hte\"}\n",
+     1e-6},
+    {"mask_of_one_batch", "%q: f32[4, T, 8], %k: f32[4, S, 8], %v: f32[4, S, 6], %m: i1[1, 1, T, S]",
+     "  %s = contract %q, %k {equation=\"htd,hsd->hts\"}\n" NUMBER(
+         "f", "-1e9") "  %l = where %m, %s, %f\n" SOFTMAX
+                      "  %p3 = view %p {shape=[4, T, S]}\n  %y = contract %p3, %v {equation=\"hts,hse->hte\"}\n",
+     1e-6},
     {"relative_rows", QKV ", %r: f32[T, S, 8]",
      SCORES "  %u = contract %q, %r {equation=\"bhtd,tsd->bhts\"}\n" NUMBER(
          "c", "0.5") "  %w = mul %u, %c\n  %l = add %s, %w\n" SOFTMAX VALUES,
