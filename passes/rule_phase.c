@@ -10,8 +10,11 @@ static bool target_supports(void *user, const qf_graph *graph, qf_node node, cha
     return qf_node_is_runnable(graph, node, call->options->target->target, reason, reason_size);
 }
 
+qf_rules_options qf_rule_phase_options(qf_pass_call *call) {
+    return (qf_rules_options){.numerics = call->options->numerics, .supports = target_supports, .supports_user = call};
+}
+
 qf_status qf_rule_phase_run(qf_pass_call *call, const char *phase) {
-    qf_rules_options options = {
-        .numerics = call->options->numerics, .supports = target_supports, .supports_user = call};
+    qf_rules_options options = qf_rule_phase_options(call);
     return qf_rules_run(call->graph, phase, &options, call->report, &call->changed);
 }

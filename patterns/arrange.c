@@ -66,6 +66,25 @@ static qf_value emit_permute(qf_emitter *emitter, qf_value value, const uint32_t
                 qf_type_tensor(graph->context, qf_value_dtype(graph, value), dims, rank));
 }
 
+qf_value qf_emit_slice(qf_emitter *emitter, qf_value value, uint32_t axis, qf_dim start, qf_dim end) {
+    qf_graph *graph = emitter->graph;
+    qf_dim starts[QF_MAX_RANK], dims[QF_MAX_RANK], ends[QF_MAX_RANK];
+    int64_t steps[QF_MAX_RANK];
+    if (!value.id) return value;
+    uint32_t rank = qf_value_rank(graph, value);
+    for (uint32_t i = 0; i < rank; i++) {
+        starts[i] = i == axis ? start : qf_dim_constant(graph->context, 0);
+        ends[i] = i == axis ? end : qf_value_dims(graph, value)[i];
+        dims[i] = i == axis ? qf_dim_subtract(graph->context, end, start) : ends[i];
+        steps[i] = 1;
+    }
+    qf_attribute attributes[QF_MAX_ATTRIBUTES] = {[QF_ATTR(slice, starts)] = {.dims = starts, .count = rank},
+                                                  [QF_ATTR(slice, ends)] = {.dims = ends, .count = rank},
+                                                  [QF_ATTR(slice, steps)] = {.ints = steps, .count = rank}};
+    return emit(emitter, QF_OP_slice, &value, 1, attributes,
+                qf_type_tensor(graph->context, qf_value_dtype(graph, value), dims, rank));
+}
+
 qf_value qf_emit_cast(qf_emitter *emitter, qf_value value, qf_dtype dtype) {
     qf_graph *graph = emitter->graph;
     if (!value.id || qf_value_dtype(graph, value) == dtype) return value;

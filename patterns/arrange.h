@@ -22,6 +22,8 @@ qf_value qf_arrange(qf_emitter *emitter, qf_value value, const qf_axes *axes, co
 qf_value qf_emit_view(qf_emitter *emitter, qf_value value, const qf_dim *dims,
                       uint32_t rank);                                       /* none where dims are equal */
 qf_value qf_emit_cast(qf_emitter *emitter, qf_value value, qf_dtype dtype); /* none where dtype is equal */
+/* Elements [start, end) along the axis. */
+qf_value qf_emit_slice(qf_emitter *emitter, qf_value value, uint32_t axis, qf_dim start, qf_dim end);
 qf_value qf_emit_unary(qf_emitter *emitter, qf_op op, qf_value value);
 /* Broadcast of operands of one dtype and rank (or scalars); the dims of the result are given. */
 qf_value qf_emit_binary(qf_emitter *emitter, qf_op op, qf_value a, qf_value b, const qf_dim *dims, uint32_t rank);
