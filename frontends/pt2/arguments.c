@@ -170,6 +170,12 @@ bool qf_pt2_dims(qf_pt2_call *call, const char *name, qf_dim *out, uint32_t limi
     return true;
 }
 
+bool qf_pt2_sizes(qf_pt2_call *call, const char *name, qf_dim *out, uint32_t limit, uint32_t *out_count) {
+    if (limit < call->complex || !qf_pt2_dims(call, name, out, limit - call->complex, out_count)) return false;
+    if (call->complex) out[(*out_count)++] = qf_pt2_constant(call, 2);
+    return true;
+}
+
 bool qf_pt2_ints(qf_pt2_call *call, const char *name, int64_t *out, uint32_t limit, uint32_t *out_count) {
     qf_dim dims[QF_MAX_RANK * 2];
     if (limit > QF_COUNT_OF(dims)) limit = QF_COUNT_OF(dims);
@@ -188,6 +194,7 @@ bool qf_pt2_dtype_argument(const qf_pt2_call *call, const char *name, qf_dtype o
 
 /* --- axes --- */
 bool qf_pt2_axis(qf_pt2_call *call, int64_t axis, uint32_t rank, uint32_t *out) {
+    if (call->complex && rank) rank--;
     int64_t axes = rank ? rank : 1, wrapped = axis < 0 ? axis + axes : axis;
     if (wrapped < 0 || wrapped >= axes) {
         (void)qf_pt2_fault(call, QF_ERROR_VERIFY, "%s: expected an axis from %lld to %lld, found %lld", call->target,
@@ -203,6 +210,7 @@ bool qf_pt2_read_axes(qf_pt2_call *call, const char *name, uint32_t rank, qf_pt2
     uint32_t count = 0;
     bool seen[QF_MAX_RANK] = {false}, all = !qf_pt2_has(call, name);
     *out = (qf_pt2_axes){.count = 0};
+    uint32_t own = rank - (call->complex && rank);
     if (!all && !qf_pt2_ints(call, name, values, QF_MAX_RANK, &count)) {
         (void)qf_pt2_fault(call, QF_ERROR_VERIFY, "%s: expected at most %d axes as '%s'", call->target, QF_MAX_RANK,
                            name);
@@ -214,7 +222,7 @@ bool qf_pt2_read_axes(qf_pt2_call *call, const char *name, uint32_t rank, qf_pt2
         if (!qf_pt2_axis(call, values[i], rank, &axis)) return false;
         seen[axis] = true;
     }
-    for (uint32_t axis = 0; axis < rank && axis < QF_MAX_RANK; axis++)
+    for (uint32_t axis = 0; axis < own && axis < QF_MAX_RANK; axis++)
         if (all || seen[axis]) out->items[out->count++] = axis;
     return true;
 }

@@ -26,7 +26,9 @@ const char *qf_pt2_string(const qf_pt2_call *call, const char *name, const char 
 bool qf_pt2_dim(qf_pt2_call *call, const char *name, qf_dim *out);
 /* A list of such; a single one counts as a list of one. False: absent, or longer than `limit`. */
 bool qf_pt2_dims(qf_pt2_call *call, const char *name, qf_dim *out, uint32_t limit, uint32_t *out_count);
-/* The same where all are constants. */
+/* The sizes of a tensor that is complex where the call is: with the last axis that the program does not count. */
+bool qf_pt2_sizes(qf_pt2_call *call, const char *name, qf_dim *out, uint32_t limit, uint32_t *out_count);
+/* The same as qf_pt2_dims where all are constants. */
 bool qf_pt2_ints(qf_pt2_call *call, const char *name, int64_t *out, uint32_t limit, uint32_t *out_count);
 /* A list of tensors, in scratch memory; 0 for None. False: absent, or a failure. */
 bool qf_pt2_tensors(qf_pt2_call *call, const char *name, uint32_t **out, uint32_t *out_count);
@@ -45,7 +47,8 @@ uint32_t qf_pt2_rank(const qf_pt2_call *call, qf_value value); /* QF_UNRANKED wh
 qf_dtype qf_pt2_dtype_of(const qf_pt2_call *call, qf_value value);
 qf_dim qf_pt2_dim_of(const qf_pt2_call *call, qf_value value, int32_t axis); /* negative ones count from the end */
 qf_dim qf_pt2_constant(const qf_pt2_call *call, int64_t value);
-/* axis made non-negative for `rank` (a scalar has the axes -1 and 0); false when out of range, after a failure. */
+/* axis made non-negative for `rank` (a scalar has the axes -1 and 0), which counts the last axis of complex values;
+ * false when out of range, after a failure. */
 bool qf_pt2_axis(qf_pt2_call *call, int64_t axis, uint32_t rank, uint32_t *out);
 /* Axes of an argument, sorted, each once; all where it is absent. False: out of range, after a failure. */
 typedef struct qf_pt2_axes {

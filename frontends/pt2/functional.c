@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "frontends/pt2/build.h"
+#include "frontends/pt2/complex.h"
 
 #define PREFIX "higher_order."
 
@@ -145,6 +146,7 @@ static qf_pt2_outcome functionalised(qf_pt2_call *call) {
     const qf_pt2_custom *custom = qf_pt2_custom_of(import, target);
     if (!custom) return qf_pt2_decline(call, "the importer does not know the operator that it calls");
     uint32_t *bases, base_count = 0, override_count = 0;
+    if (qf_pt2_is_of_complex(call)) return qf_pt2_decline(call, "it computes with complex numbers");
     if (!qf_pt2_tensors(call, "_all_bases", &bases, &base_count)) return qf_pt2_decline(call, "it lists no bases");
     for (uint32_t i = 0; i < base_count; i++) { /* the operator writes copies */
         if (bases[i]) bases[i] = qf_pt2_tensor_new(import, qf_pt2_read(call, bases[i]));

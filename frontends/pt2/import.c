@@ -151,6 +151,8 @@ static qf_status bind_source(qf_pt2_import *import, const qf_pt2_scope *scope, u
     source->tensor = qf_pt2_tensor_new(import, value);
     if (!source->tensor) return QF_ERROR_VERIFY;
     import->tensors[source->tensor].source = index + 1;
+    import->tensors[source->tensor].complex = qf_pt2_meta_is_complex(meta);
+    import->has_complex |= qf_pt2_meta_is_complex(meta);
     return qf_pt2_bind(import, scope, source->name, source->tensor, (qf_dim){0}) ? QF_OK : QF_ERROR_VERIFY;
 }
 
@@ -276,6 +278,7 @@ static void forget_graph(qf_pt2_import *import) {
     import->warning_count = 0;
     import->layer_count = 0;
     import->paging = (qf_pt2_paging){0};
+    import->has_complex = false;
     qf_index_destroy(import->context, &import->binding_index);
     memset(&import->binding_index, 0, sizeof import->binding_index);
 }

@@ -59,6 +59,7 @@ typedef struct qf_pt2_tensor {
     uint32_t version;    /* owners: writes so far; views: of the owner when `value` was made */
     qf_value root_value; /* views: the owner's value that `value` was made from */
     uint32_t source;     /* owners: 1 + index of the signature's input that they are; 0: made by a node */
+    bool complex;        /* a last axis more than the program says, of real and imaginary part */
 } qf_pt2_tensor;
 
 /* A name of the program: a tensor or a symbolic integer. */
@@ -131,6 +132,7 @@ typedef struct qf_pt2_import {
     qf_pt2_paging paging;
     qf_dtype cache_dtype; /* of options.kv_cache: none for "auto" */
     bool said_unbound;
+    bool has_complex; /* some tensor is complex */
     qf_index weight_index, binding_index, row_index, custom_index;
     uint32_t scope_count;
     uint64_t node_count;
@@ -162,6 +164,7 @@ struct qf_pt2_call {
     uint32_t *output_tensors; /* set by a mapping that gives tensors, not values */
     qf_dim *output_dims;      /* of outputs that are numbers */
     uint32_t output_count;
+    bool complex; /* what it reads first is complex: values have a last axis that its arguments do not count */
     const char *reason;
 };
 
@@ -180,9 +183,15 @@ bool qf_pt2_bind(qf_pt2_import *import, const qf_pt2_scope *scope, const char *n
 
 /* types.c */
 qf_dtype qf_pt2_dtype(int64_t code); /* none: unknown to QFuse */
+/* Of the parts of a complex type; none: another type. */
+qf_dtype qf_pt2_part_dtype(int64_t code);
+/* Those of the parts where the tensor is complex. */
+qf_dtype qf_pt2_meta_dtype(const json_t *meta);
+bool qf_pt2_meta_is_complex(const json_t *meta);
 /* The dim of {"as_int": n} or {"as_expr": ...}; a fresh symbol where the expression is not understood. */
 qf_dim qf_pt2_size(qf_pt2_import *import, const json_t *size);
-qf_type qf_pt2_meta_type(qf_pt2_import *import, const json_t *meta, const char *location); /* 0 after a failure */
+/* A complex tensor has a last axis of two more. 0 after a failure. */
+qf_type qf_pt2_meta_type(qf_pt2_import *import, const json_t *meta, const char *location);
 bool qf_pt2_add_ranges(qf_pt2_import *import);
 
 /* guards.c: facts and assumptions from the program's guards, once its inputs are bound. What is not understood is one

@@ -122,8 +122,8 @@ qf_pt2_outcome qf_pt2_map_size(qf_pt2_call *call) {
 qf_pt2_outcome qf_pt2_map_element_count(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
-    return give(call,
-                qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x), qf_pt2_rank(call, x)));
+    return give(call, qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x),
+                                     qf_pt2_rank(call, x) - call->complex));
 }
 
 /* The larger or the smaller one, where facts say which it is as itself. */

@@ -94,9 +94,9 @@ qf_pt2_outcome qf_pt2_map_index(qf_pt2_call *call) {
     if (rank > QF_MAX_RANK) return qf_pt2_decline(call, no_shape);
     const char *reason = read_indices(call, &list);
     if (reason) return qf_pt2_decline(call, reason);
-    if (list.first + list.count > rank)
+    if (list.first + list.count + call->complex > rank)
         return qf_pt2_fault(call, QF_ERROR_VERIFY, "%s: %u indices of a tensor of rank %u", call->target,
-                            list.first + list.count, rank);
+                            list.first + list.count, rank - call->complex);
     if (list.count == 1) return qf_pt2_done(call, gather(call, QF_OP_gather, x, list.items[0], list.first));
     qf_value stacked = stack_indices(call, &list);
     uint32_t index_rank = qf_pt2_rank(call, stacked) - 1, result_rank = rank - list.count + index_rank;

@@ -40,7 +40,7 @@ static bool infer_shape(qf_pt2_call *call, qf_value x, qf_dim *dims, uint32_t ra
 static qf_value reshape(qf_pt2_call *call, qf_value x, const char *name) {
     qf_dim dims[QF_MAX_RANK];
     uint32_t rank;
-    if (!qf_pt2_dims(call, name, dims, QF_MAX_RANK, &rank)) return (qf_value){0};
+    if (!qf_pt2_sizes(call, name, dims, QF_MAX_RANK, &rank)) return (qf_value){0};
     return infer_shape(call, x, dims, rank) ? qf_import_view(qf_pt2_target(call), x, dims, rank) : (qf_value){0};
 }
 
@@ -119,7 +119,7 @@ qf_pt2_outcome qf_pt2_map_expand(qf_pt2_call *call) {
     qf_dim dims[QF_MAX_RANK];
     uint32_t rank = qf_pt2_rank(call, x), count;
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
-    if (!qf_pt2_dims(call, "size", dims, QF_MAX_RANK, &count) || count < rank) return QF_PT2_FAILED;
+    if (!qf_pt2_sizes(call, "size", dims, QF_MAX_RANK, &count) || count < rank) return QF_PT2_FAILED;
     for (uint32_t i = count - rank; i < count; i++) /* -1: as it is */
         if (qf_dim_is(call->import->context, dims[i], -1))
             dims[i] = qf_pt2_dim_of(call, x, (int32_t)(i + rank - count));
@@ -137,11 +137,13 @@ qf_pt2_outcome qf_pt2_map_expand_as(qf_pt2_call *call) {
 qf_pt2_outcome qf_pt2_map_permute(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     int64_t order[2 * QF_MAX_RANK];
-    uint32_t rank = qf_pt2_rank(call, x), count;
+    uint32_t rank = qf_pt2_rank(call, x), own, count;
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
-    if (!qf_pt2_ints(call, "dims", order, QF_MAX_RANK, &count) || count != rank)
-        return qf_pt2_fault(call, QF_ERROR_VERIFY, "%s: expected %u axes as 'dims'", call->target, rank);
-    for (uint32_t i = 0; i < rank; i++) {
+    own = rank - call->complex;
+    if (!qf_pt2_ints(call, "dims", order, QF_MAX_RANK, &count) || count != own)
+        return qf_pt2_fault(call, QF_ERROR_VERIFY, "%s: expected %u axes as 'dims'", call->target, own);
+    if (call->complex) order[own] = own;
+    for (uint32_t i = 0; i < own; i++) {
         uint32_t axis;
         if (!qf_pt2_axis(call, order[i], rank, &axis)) return QF_PT2_FAILED;
         order[i] = axis;
@@ -365,8 +367,8 @@ static qf_dtype widest_of(const qf_pt2_call *call, const qf_value *parts, uint32
 static uint32_t drop_empty(const qf_pt2_call *call, qf_value *parts, uint32_t count) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bool empty =
-            qf_pt2_rank(call, parts[i]) == 1 && qf_dim_is(call->import->context, qf_pt2_dim_of(call, parts[i], 0), 0);
+        bool empty = qf_pt2_rank(call, parts[i]) == 1U + call->complex &&
+                     qf_dim_is(call->import->context, qf_pt2_dim_of(call, parts[i], 0), 0);
         if (!empty || (kept == 0 && i + 1 == count)) parts[kept++] = parts[i];
     }
     return kept;
@@ -441,8 +443,9 @@ qf_pt2_outcome qf_pt2_map_repeat(qf_pt2_call *call) {
     qf_dim counts[QF_MAX_RANK];
     uint32_t count;
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
-    if (!qf_pt2_dims(call, qf_pt2_has(call, "repeats") ? "repeats" : "dims", counts, QF_MAX_RANK - 1, &count))
+    if (!qf_pt2_dims(call, qf_pt2_has(call, "repeats") ? "repeats" : "dims", counts, QF_MAX_RANK - 2, &count))
         return qf_pt2_decline(call, "it repeats more axes than QFuse has");
+    if (call->complex) counts[count++] = qf_pt2_constant(call, 1);
     while (x.id && qf_pt2_rank(call, x) < count) x = qf_pt2_unsqueeze(call, x, 0);
     uint32_t rank = qf_pt2_rank(call, x);
     if (rank >= QF_MAX_RANK) return qf_pt2_decline(call, "it repeats more axes than QFuse has");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "frontends/pt2/build.h"
+#include "frontends/pt2/complex.h"
 #include "frontends/pt2/functional.h"
 
 qf_pt2_outcome qf_pt2_fault(qf_pt2_call *call, qf_status status, const char *format, ...) {
@@ -125,6 +126,7 @@ static uint32_t shared_source(qf_pt2_call *call) {
     const json_t *first = json_array_get(call->arguments, 0);
     uint32_t source = qf_pt2_tensor_argument(call, qf_pt2_text(qf_pt2_get(first, "name")));
     if (!source || call->row->sharing == QF_PT2_ALIAS) return source;
+    if (call->import->tensors[source].complex != qf_pt2_gives_complex(call, 0)) return 0;
     qf_value value = call->import->tensors[source].value;
     bool kept = qf_pt2_dtype_of(call, value) == qf_pt2_dtype_of(call, call->outputs[0]);
     return kept && is_contiguous(call, qf_pt2_name_of(qf_pt2_get(first, "arg"))) ? source : 0;
@@ -142,6 +144,8 @@ static bool bind_outputs(qf_pt2_call *call) {
             tensor = source ? qf_pt2_tensor_view(import, source, call->outputs[i])
                             : qf_pt2_tensor_new(import, call->outputs[i]);
             if (!tensor) return false;
+            import->tensors[tensor].complex = qf_pt2_gives_complex(call, i);
+            import->has_complex |= import->tensors[tensor].complex;
         }
         /* A result that the mapping does not give stays unbound: whoever reads it fails. */
         if (!tensor && !call->output_dims[i].id) continue;
@@ -203,6 +207,7 @@ static qf_pt2_outcome write_in_place(qf_pt2_call *call) {
     call->outputs[0] = qf_pt2_read(call, target);
     uint32_t made = qf_pt2_tensor_view(call->import, target, call->outputs[0]);
     if (!made) return QF_PT2_FAILED;
+    call->import->tensors[made].complex = call->import->tensors[target].complex;
     call->output_tensors[0] = made;
     return QF_PT2_MAPPED;
 }
@@ -216,6 +221,8 @@ static qf_pt2_outcome map_node(qf_pt2_call *call) {
         call->row = find_in_place(call);
         in_place = call->row != NULL;
     }
+    bool complex = qf_pt2_is_of_complex(call);
+    if (!call->row && complex) return qf_pt2_decline(call, "it computes with complex numbers");
     if (!call->row) {
         call->custom = qf_pt2_custom_of(call->import, call->target);
         if (call->custom) return qf_pt2_map_custom(call);
@@ -223,7 +230,7 @@ static qf_pt2_outcome map_node(qf_pt2_call *call) {
     }
     if (unread_argument(call)) return QF_PT2_DECLINED;
     if (in_place && !call->output_count) return qf_pt2_decline(call, "it writes in place and gives no result");
-    qf_pt2_outcome outcome = call->row->map(call);
+    qf_pt2_outcome outcome = complex ? qf_pt2_map_complex(call) : call->row->map(call);
     if (outcome != QF_PT2_MAPPED || !in_place) return outcome;
     return write_in_place(call);
 }

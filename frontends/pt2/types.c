@@ -8,7 +8,7 @@
 #include "frontends/pt2/import.h"
 
 /* ScalarType of torch's export schema (not c10::ScalarType, where FLOAT8E4M3FN is 24). Unknown to QFuse: SHORT (3), the
- * complex ones (9 to 11), UINT16 (28). */
+ * complex ones (9 to 11, of which 10 and 11 are read as their parts), UINT16 (28). */
 qf_dtype qf_pt2_dtype(int64_t code) {
     switch (code) {
     case 1: return QF_U8;          /* BYTE */
@@ -26,6 +26,23 @@ qf_dtype qf_pt2_dtype(int64_t code) {
     case 32: return QF_F8E5M2FNUZ; /* FLOAT8E5M2FNUZ */
     default: return QF_DTYPE_NONE;
     }
+}
+
+qf_dtype qf_pt2_part_dtype(int64_t code) {
+    return code == 10 ? QF_F32 : code == 11 ? QF_F64 : QF_DTYPE_NONE; /* COMPLEXFLOAT, COMPLEXDOUBLE */
+}
+
+static int64_t code_of(const json_t *meta) {
+    const json_t *dtype = qf_pt2_get(meta, "dtype");
+    return json_is_integer(dtype) ? json_integer_value(dtype) : 0;
+}
+
+bool qf_pt2_meta_is_complex(const json_t *meta) {
+    return qf_pt2_part_dtype(code_of(meta)) != QF_DTYPE_NONE;
+}
+
+qf_dtype qf_pt2_meta_dtype(const json_t *meta) {
+    return qf_pt2_meta_is_complex(meta) ? qf_pt2_part_dtype(code_of(meta)) : qf_pt2_dtype(code_of(meta));
 }
 
 /* --- expressions: sympy's srepr, "Mul(Integer(2), Symbol('s0', positive=True))" --- */
@@ -148,8 +165,9 @@ qf_type qf_pt2_meta_type(qf_pt2_import *import, const json_t *meta, const char *
         (void)qf_fail(import->context, QF_ERROR_PARSE, &position, "expected a tensor's dtype and sizes, found none");
         return (qf_type){0};
     }
+    bool complex = qf_pt2_meta_is_complex(meta);
     size_t rank = json_array_size(sizes);
-    if (rank > QF_MAX_RANK) {
+    if (rank + complex > QF_MAX_RANK) {
         (void)qf_fail(import->context, QF_ERROR_LIMIT, &position, "a tensor of rank %zu; at most %d is supported", rank,
                       QF_MAX_RANK);
         return (qf_type){0};
@@ -158,7 +176,8 @@ qf_type qf_pt2_meta_type(qf_pt2_import *import, const json_t *meta, const char *
         dims[i] = qf_pt2_size(import, json_array_get(sizes, i));
         if (!dims[i].id) return (qf_type){0};
     }
-    return qf_type_tensor(import->context, qf_pt2_dtype(json_integer_value(dtype)), dims, (uint32_t)rank);
+    if (complex) dims[rank++] = qf_dim_constant(import->context, 2);
+    return qf_type_tensor(import->context, qf_pt2_meta_dtype(meta), dims, (uint32_t)rank);
 }
 
 /* --- ranges: of symbols; those of expressions over them follow --- */

@@ -126,10 +126,10 @@ static qf_status damaged(qf_pt2_import *import, const char *name, const char *wh
     return qf_fail(import->context, QF_ERROR_PARSE, &position, "weight '%s': %s", name, what);
 }
 
-/* Booleans must be 0 or 1, and elements aligned and in order: otherwise a copy is made. */
-static qf_status lay_out(qf_pt2_import *import, const char *name, const strided *layout, qf_dtype dtype,
+/* Booleans must be 0 or 1, and elements (of 2 parts where complex) aligned and in order: otherwise a copy is made. */
+static qf_status lay_out(qf_pt2_import *import, const char *name, const strided *layout, qf_dtype dtype, uint64_t parts,
                          const qf_pt2_entry *entry, const uint8_t *data, weight_bytes *out) {
-    uint64_t width = qf_dtype_bytes(dtype, 1), end = reach(layout);
+    uint64_t width = qf_dtype_bytes(dtype, parts), end = reach(layout);
     if (end == UINT64_MAX || end * width > entry->size)
         return damaged(import, name, "its sizes and strides reach past the bytes that the archive holds for it");
     *out =
@@ -152,7 +152,8 @@ static qf_status lay_out(qf_pt2_import *import, const char *name, const strided 
     return QF_OK;
 }
 
-static qf_status read_weight(qf_pt2_import *import, const qf_pt2_weight *weight, qf_dtype dtype, weight_bytes *out) {
+static qf_status read_weight(qf_pt2_import *import, const qf_pt2_weight *weight, qf_dtype dtype, bool complex,
+                             weight_bytes *out) {
     const char *file = qf_pt2_text(qf_pt2_get(weight->config, "path_name"));
     char path[1200];
     strided layout;
@@ -163,7 +164,8 @@ static qf_status read_weight(qf_pt2_import *import, const qf_pt2_weight *weight,
         return damaged(import, weight->name, "its sizes, strides or offset are missing, negative or too large");
     const uint8_t *data;
     qf_status status = qf_pt2_archive_read(&import->archive, entry, UINT64_MAX, &import->storage->arena, &data);
-    return status == QF_OK ? lay_out(import, weight->name, &layout, dtype, entry, data, out) : status;
+    if (status != QF_OK) return status;
+    return lay_out(import, weight->name, &layout, dtype, complex ? 2 : 1, entry, data, out);
 }
 
 /* --- nodes --- */
@@ -224,10 +226,11 @@ qf_value qf_pt2_source_value(qf_pt2_import *import, const qf_pt2_source *source,
         return source->written ? input(import, type, NULL, source->foreign)
                                : parameter(import, type, NULL, source->foreign, location);
     weight_bytes bytes;
-    if (read_weight(import, weight, dtype, &bytes) != QF_OK) return (qf_value){0};
+    bool complex = qf_pt2_meta_is_complex(meta);
+    if (read_weight(import, weight, dtype, complex, &bytes) != QF_OK) return (qf_value){0};
     uint64_t count, wanted = qf_type_static_count(import->context, type, &count) ? qf_dtype_bytes(dtype, count) : 0;
-    if (wanted != bytes.size ||
-        qf_pt2_dtype(json_integer_value(qf_pt2_get(qf_pt2_get(weight->config, "tensor_meta"), "dtype"))) != dtype) {
+    const json_t *stored = qf_pt2_get(weight->config, "tensor_meta");
+    if (wanted != bytes.size || qf_pt2_meta_dtype(stored) != dtype || qf_pt2_meta_is_complex(stored) != complex) {
         (void)damaged(import, source->foreign, "the graph and the weights' config give it different types");
         return (qf_value){0};
     }

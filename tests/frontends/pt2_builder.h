@@ -20,7 +20,8 @@
  *   output y
  *   number n s1            a user input that is a symbolic integer
  *   guard L['x'].size()[0] >= 2
- * Arguments: %name, [%a,%b], [None,%a], [1,-1,$s], $s (symbolic integer), 3, 2.5, true, 'text, dtype:13, op:name, None.
+ * Arguments: %name, [%a,%b], [None,%a], [1,-1,$s], $s (symbolic integer), 3, 2.5, 2.0j, true, 'text, dtype:13, op:name,
+ * None.
  */
 typedef struct program {
     json_t *inputs, *outputs, *nodes, *values, *numbers, *input_specs, *output_specs, *config, *guards;
@@ -115,6 +116,7 @@ static inline json_t *p_value(const char *text) {
     if (strncmp(text, "op:", 3) == 0) return json_pack("{s:s}", "as_operator", text + 3);
     if (strcmp(text, "None") == 0) return json_pack("{s:b}", "as_none", 1);
     if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) return json_pack("{s:b}", "as_bool", text[0] == 't');
+    if (text[strlen(text) - 1] == 'j') return json_pack("{s:{s:f,s:f}}", "as_complex", "real", 0.0, "imag", atof(text));
     if (strchr(text, '.')) return json_pack("{s:f}", "as_float", atof(text));
     return json_pack("{s:I}", "as_int", (json_int_t)atoll(text));
 }

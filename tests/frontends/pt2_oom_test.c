@@ -20,7 +20,8 @@ static bool read_archive(qf_context *context, void *user) {
     return worked;
 }
 
-/* Views, writes, a buffer that is written (two attempts), custom operators, a layer's cache, guards, an opaque node. */
+/* Complex tensors, views, writes, a buffer that is written (two attempts), custom operators, a layer's cache, guards,
+ * an opaque node. */
 static void a_program_with_everything(void **unused) {
     (void)unused;
     static const float cache[8] = {1};
@@ -36,6 +37,11 @@ static void a_program_with_everything(void **unused) {
                                "y 7[s0,4] = aten.empty_like.default self=%x\n"
                                "- = _C.rms_norm.default result=%y input=%x weight=%w epsilon=0.001\n"
                                "- = _C.static_scaled_fp8_quant.default result=%e input=%y scale=%s\n"
+                               "v 10[s0,2] = aten.view_as_complex.default self=%q\n"
+                               "u 10[s0,2] = aten.mul.Tensor self=%v other=1.0j\n"
+                               "g 10[s0,2] = aten.polar.default abs=%k angle=%k\n"
+                               "i 10[s0,2] = aten.mul_.Tensor self=%u other=%g\n"
+                               "j 10[s0] = aten.sum.dim_IntList self=%i dim=[1]\n"
                                "a 7[s0,4] = vllm.unified_attention.default query=%r key=%k value=%k layer_name='L\n"
                                "h 7[s0,4] = vendor.strange.default a=%y\n"
                                "- = vendor.scribble.default a=%y\n"
