@@ -215,7 +215,51 @@ static bool check_normalised(qf_candidate *c) {
     return same || qf_candidate_miss(c, QF_REASON_softmax_axis, p->softmax, NULL);
 }
 
-/* logits = concat(scores, sink) along the normalised axis. */
+/* Whether the axis is the one that the column is cut off from. */
+static bool is_extended(qf_candidate *c, uint32_t axis) {
+    qf_probabilities *p = &c->probabilities;
+    return axis < p->axes.rank && qf_labelling_resolve_all(&c->labels, &p->axes) &&
+           qf_labelling_same_set(p->axes.axis[axis], p->extended);
+}
+
+/* logits = concat(scores, column), or the other way round. */
+static bool joined_column(qf_candidate *c, qf_node node, qf_value *out_column, uint32_t *out_axis) {
+    const qf_graph *graph = c->labels.graph;
+    if (qf_node_op(graph, node) != QF_OP_concat || qf_node_at(graph, node)->operand_count != 2) return false;
+    *out_axis = (uint32_t)qf_node_attribute(graph, node, QF_ATTR(concat, axis))->integer;
+    *out_column = qf_node_operand(graph, node, c->probabilities.sink_first ? 0 : 1);
+    return is_extended(c, *out_axis) && qf_value_rank(graph, *out_column) == c->probabilities.axes.rank &&
+           qf_dim_is(graph->context, qf_value_dims(graph, *out_column)[*out_axis], 1);
+}
+
+/* logits = scores with one more column of one number. */
+static bool padded_column(qf_candidate *c, qf_node node, qf_value *out_column, uint32_t *out_axis) {
+    const qf_graph *graph = c->labels.graph;
+    const qf_attribute *before = qf_node_attribute(graph, node, QF_ATTR(pad, before));
+    const qf_attribute *after = qf_node_attribute(graph, node, QF_ATTR(pad, after));
+    uint32_t padded = 0;
+    for (uint32_t i = 0; i < before->count; i++) {
+        if (qf_dim_is(graph->context, before->dims[i], 0) && qf_dim_is(graph->context, after->dims[i], 0)) continue;
+        bool first = qf_dim_is(graph->context, before->dims[i], 1) && qf_dim_is(graph->context, after->dims[i], 0);
+        bool last = qf_dim_is(graph->context, before->dims[i], 0) && qf_dim_is(graph->context, after->dims[i], 1);
+        if (c->probabilities.sink_first ? !first : !last) return false;
+        *out_axis = i;
+        padded++;
+    }
+    *out_column = qf_node_operand(graph, node, QF_IN(pad, value));
+    return padded == 1 && is_extended(c, *out_axis) && out_column->id && qf_value_rank(graph, *out_column) == 0;
+}
+
+/* A constant column that was spread over batch and rows. */
+static void drop_repeats(qf_candidate *c) {
+    for (uint32_t i = 0; i < c->sink_axes.rank; i++) {
+        if (!c->sink_axes.axis[i].count || qf_constant_varies(c->labels.graph, c->sinks, i)) continue;
+        c->sink_repeats |= 1u << i;
+        c->sink_axes.axis[i] = (qf_axis){0};
+    }
+}
+
+/* The logits have one column more, along the normalised axis, than the scores. */
 static bool read_sink(qf_candidate *c) {
     qf_labelling *labels = &c->labels;
     qf_graph *graph = labels->graph;
@@ -225,28 +269,30 @@ static bool read_sink(qf_candidate *c) {
         c->sinks = p->added_sink;
         c->sink_axes = p->added_sink_axes;
         if (c->sinks.id) qf_trace_root(labels, NULL, &c->sinks, &c->sink_axes);
+        drop_repeats(c);
         return !p->has_sink || qf_candidate_miss(c, QF_REASON_score_op, p->softmax, "two sinks join the softmax");
     }
     if (!p->has_sink) return true;
     qf_trace_root(labels, &c->path, &p->logits, &p->axes);
-    qf_node node = qf_producer_of_op(graph, p->logits, QF_OP_concat);
-    if (!node.id || qf_node_at(graph, node)->operand_count != 2)
-        return qf_candidate_miss(c, QF_REASON_score_op, p->softmax,
+    qf_node node = qf_value_producer(graph, p->logits);
+    qf_value column;
+    uint32_t axis = 0;
+    bool found = qf_node_op(graph, node) == QF_OP_pad ? padded_column(c, node, &column, &axis)
+                                                      : joined_column(c, node, &column, &axis);
+    if (!found)
+        return qf_candidate_miss(c, QF_REASON_score_op, node.id ? node : p->softmax,
                                  "a column is cut off after the softmax but none was added");
-    uint32_t axis = (uint32_t)qf_node_attribute(graph, node, QF_ATTR(concat, axis))->integer;
-    uint32_t sink = p->sink_first ? 0 : 1;
-    qf_value column = qf_node_operand(graph, node, sink), scores = qf_node_operand(graph, node, 1 - sink);
-    if (axis >= p->axes.rank || !qf_labelling_resolve_all(labels, &p->axes) ||
-        !qf_labelling_same_set(p->axes.axis[axis], p->extended) || qf_value_rank(graph, column) != p->axes.rank ||
-        !qf_dim_is(labels->context, qf_value_dims(graph, column)[axis], 1))
-        return qf_candidate_miss(c, QF_REASON_score_op, node, "the concatenation is no sink column");
     qf_path_add(&c->path, node);
     c->has_sinks = true;
     c->sinks = column;
-    c->sink_axes = p->axes;
-    c->sink_axes.axis[axis] = (qf_axis){0};
+    c->sink_axes = (qf_axes){.rank = 0};
+    if (qf_value_rank(graph, column)) {
+        c->sink_axes = p->axes;
+        c->sink_axes.axis[axis] = (qf_axis){0};
+    }
     qf_trace_root(labels, NULL, &c->sinks, &c->sink_axes);
-    p->logits = scores;
+    drop_repeats(c);
+    p->logits = qf_node_operand(graph, node, qf_node_op(graph, node) == QF_OP_concat && p->sink_first ? 1 : 0);
     p->axes.axis[axis] = p->kept;
     return true;
 }

@@ -1,4 +1,4 @@
-/* Owns: constant masks: fitting a band to every element.
+/* Owns: constant masks: fitting a band to every element, telling along which axes elements differ.
  * Does not own: masks computed by the graph (mask_value.c).
  * Next: mask.h. */
 #include <string.h>
@@ -64,6 +64,12 @@ static bool varies(const constant_mask *mask, uint32_t axis) {
         if (memcmp(element(mask, start), element(mask, start + stride), (block - stride) * mask->element_size) != 0)
             return true;
     return false;
+}
+
+bool qf_constant_varies(const qf_graph *graph, qf_value value, uint32_t axis) {
+    constant_mask constant = {.data = NULL};
+    return !load(graph, value, qf_value_literal(graph, value), &constant) || axis >= constant.rank ||
+           varies(&constant, axis);
 }
 
 static bool find_varying(constant_mask *mask) {

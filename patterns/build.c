@@ -268,6 +268,9 @@ static bool build_operands(qf_candidate *c, qf_emitter *emitter, const qf_axes *
     if (c->has_sinks) {
         qf_axes heads = {.rank = 1, .axis = {q_axes->axis[1]}};
         qf_value sinks = c->sinks.id ? c->sinks : qf_emit_scalar(emitter, QF_F32, 0.0);
+        qf_dim zero = qf_dim_constant(emitter->graph->context, 0), one = qf_dim_constant(emitter->graph->context, 1);
+        for (uint32_t i = 0; i < c->sink_axes.rank; i++)
+            if (c->sink_repeats & 1u << i) sinks = qf_emit_slice(emitter, sinks, i, zero, one);
         sinks = qf_arrange(emitter, sinks, &c->sink_axes, &heads, true);
         operands[QF_IN(attention, sinks)] = qf_emit_cast(emitter, sinks, QF_F32);
         if (!operands[QF_IN(attention, sinks)].id) return false;

@@ -35,6 +35,7 @@ typedef struct qf_candidate {
     qf_masks masks;
     qf_value sinks;
     qf_axes sink_axes;
+    uint32_t sink_repeats; /* a bit an axis of `sinks` along which its elements are the same: only the first counts */
     bool has_sinks, dropped_score_pair;
     bool zeroed_in_part; /* rows are zeroed by one of several masks: not a number where another one hides the rest */
     qf_node score_pair;  /* the dequantise of a pair on the scores; 0: none */

@@ -14,5 +14,7 @@ void qf_mask_evaluate(qf_labelling *labels, qf_value value, const qf_axes *axes,
  * every element is compared. */
 bool qf_band_fit(qf_labelling *labels, qf_value value, const qf_literal *literal, const qf_axes *axes,
                  qf_abstract *out);
+/* False where the value is a constant whose elements are provably the same along the axis. */
+bool qf_constant_varies(const qf_graph *graph, qf_value value, uint32_t axis);
 
 #endif

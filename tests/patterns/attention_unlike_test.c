@@ -102,6 +102,38 @@ static void a_sink_leaves_nothing_to_hidden_rows(void **state) {
     bench_close(&b);
 }
 
+/* One number a head is a sink; here it is another one in one row, or in one batch. */
+static void a_column_that_differs_along_rows(void **state) {
+    (void)state;
+    static const char *const columns[] = {
+        "[0.5, 0.5, 0.5, -1.0, -1.0, -1.0, 0.5, 0.5, 0.5, -1.0, -1.0, -0.5]",
+        "[0.5, 0.5, 0.5, -1.0, -1.0, -1.0, 0.25, 0.25, 0.25, -1.0, -1.0, -1.0]",
+    };
+    for (size_t i = 0; i < QF_COUNT_OF(columns); i++) {
+        char body[1024];
+        (void)snprintf(body, sizeof body,
+                       "  %%s = contract %%q, %%k {equation=\"bhtd,bhsd->bhts\"}\n  %%k2 = constant {value=f32[2, 2, "
+                       "3, 1] %s}\n  %%c = concat %%s, %%k2 {axis=3}\n"
+                       "  %%p0 = softmax %%c {axis=3}\n  %%p, %%p1 = split %%p0 {axis=3, sizes=[S, 1]}\n"
+                       "  %%y = contract %%p, %%v {equation=\"bhts,bhse->bhte\"}\n",
+                       columns[i]);
+        expect_reason("%q: f32[2, 2, 3, 8], %k: f32[2, 2, S, 8], %v: f32[2, 2, S, 6]", body, QF_REASON_score_op);
+    }
+}
+
+/* Padded on one side, cut on the other: a key is lost, and the sink is one. */
+static void a_column_that_is_not_the_one_cut_off(void **state) {
+    (void)state;
+    expect_reason(QKV,
+                  SCORES ZERO "  %c = pad %s, %z {before=[0, 0, 0, 1], after=[0, 0, 0, 0]}\n"
+                              "  %p0 = softmax %c {axis=3}\n  %p, %p1 = split %p0 {axis=3, sizes=[S, 1]}\n" VALUES,
+                  QF_REASON_score_op);
+    expect_reason("%q: f32[B, 4, S, 8], %k: f32[B, 4, S, 8], %v: f32[B, 4, S, 6]",
+                  SCORES ZERO "  %c = pad %s, %z {before=[0, 0, 0, 0], after=[0, 0, 1, 0]}\n"
+                              "  %p0 = softmax %c {axis=3}\n  %p, %p1 = split %p0 {axis=2, sizes=[S, 1]}\n" VALUES,
+                  QF_REASON_softmax_axis);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probabilities_zeroed_over_a_fill_that_counts),
@@ -113,6 +145,8 @@ int main(void) {
         cmocka_unit_test(a_number_beside_a_sink_is_no_shift),
         cmocka_unit_test(a_sink_leaves_nothing_to_hidden_rows),
         cmocka_unit_test(a_floor_that_hides_nothing),
+        cmocka_unit_test(a_column_that_differs_along_rows),
+        cmocka_unit_test(a_column_that_is_not_the_one_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,6 +288,32 @@ static const spelling spellings[] = {
      "  %k1 = view %k0 {shape=[1, 4, 1, 1]}\n  %k2 = expand %k1 {shape=[B, 4, T, 1]}\n  %c = concat %k2, %s {axis=3}\n"
      "  %p0 = softmax %c {axis=3}\n  %p1, %p = split %p0 {axis=3, sizes=[1, S]}\n" VALUES,
      1e-6},
+    {"sinks_folded", "%q: f32[2, 2, 3, 8], %k: f32[2, 2, S, 8], %v: f32[2, 2, S, 6]",
+     SCORES "  %k2 = constant {value=f32[2, 2, 3, 1] [0.5, 0.5, 0.5, -1.0, -1.0, -1.0, 0.5, 0.5, 0.5, -1.0, -1.0, "
+            "-1.0]}\n  %c = concat %s, %k2 {axis=3}\n  %p0 = softmax %c {axis=3}\n"
+            "  %p = slice %p0 {starts=[0, 0, 0, 0], ends=[2, 2, 3, S], steps=[1, 1, 1, 1]}\n" VALUES,
+     1e-6},
+    {"sinks_folded_in_16_bit", "%q: f16[1, 4, 2, 8], %k: f16[1, 4, S, 8], %v: f16[1, 4, S, 6]",
+     SCORES "  %k2 = constant {value=f16[1, 4, 2, 1] [0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]}\n"
+            "  %c = concat %k2, %s {axis=3}\n  %p0 = softmax %c {axis=3}\n"
+            "  %p = slice %p0 {starts=[0, 0, 0, 1], ends=[1, 4, 2, S + 1], steps=[1, 1, 1, 1]}\n" VALUES,
+     2e-3},
+    {"sink_of_all_heads_folded", "%q: f32[2, 2, 2, 8], %k: f32[2, 2, S, 8], %v: f32[2, 2, S, 6]",
+     SCORES "  %k2 = constant {value=f32[2, 2, 2, 1] [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}\n"
+            "  %c = concat %s, %k2 {axis=3}\n  %p0 = softmax %c {axis=3}\n"
+            "  %p = slice %p0 {starts=[0, 0, 0, 0], ends=[2, 2, 2, S], steps=[1, 1, 1, 1]}\n" VALUES,
+     1e-6},
+    {"sink_padded", QKV,
+     SCORES NUMBER("z",
+                   "0.25") "  %c = pad %s, %z {before=[0, 0, 0, 0], after=[0, 0, 0, 1]}\n"
+                           "  %p0 = softmax %c {axis=3}\n"
+                           "  %p = slice %p0 {starts=[0, 0, 0, 0], ends=[B, 4, T, S], steps=[1, 1, 1, 1]}\n" VALUES,
+     1e-6},
+    {"sink_padded_first", QKV ", %m: i1[B, 1, T, S]",
+     SCORES NUMBER("f", "-inf")
+         NUMBER("z", "0.0") "  %l = where %m, %s, %f\n  %c = pad %l, %z {before=[0, 0, 0, 1], after=[0, 0, 0, 0]}\n"
+                            "  %p0 = softmax %c {axis=3}\n  %p1, %p = split %p0 {axis=3, sizes=[1, S]}\n" VALUES,
+     1e-6},
     {"sink_in_the_denominator", QKV ", %k0: f32[4]",
      SCORES "  %k1 = view %k0 {shape=[1, 4, 1, 1]}\n  %m0 = reduce_max %s {axes=[3]}\n  %m = maximum %m0, %k1\n"
             "  %x = sub %s, %m\n  %e = exp %x\n  %z0 = reduce_sum %e {axes=[3]}\n  %kx = sub %k1, %m\n"
