@@ -66,6 +66,42 @@ static bool varies(const constant_mask *mask, uint32_t axis) {
     return false;
 }
 
+static bool is_binary(const constant_mask *constant, qf_dtype dtype) {
+    for (uint64_t i = 0; i < constant->count; i++) {
+        double number = qf_load_f64(dtype, element(constant, i), 0);
+        if (number != 0.0 && number != 1.0) return false;
+    }
+    return true;
+}
+
+bool qf_constant_is_binary(const qf_graph *graph, qf_value value) {
+    constant_mask constant = {.data = NULL};
+    return load(graph, value, qf_value_literal(graph, value), &constant) &&
+           is_binary(&constant, qf_value_dtype(graph, value));
+}
+
+bool qf_constants_blend(qf_labelling *labels, qf_value factor, const qf_axes *factor_axes, qf_value addend,
+                        const qf_axes *addend_axes, double *out_number) {
+    const qf_graph *graph = labels->graph;
+    constant_mask m = {.data = NULL}, b = {.data = NULL};
+    qf_axes m_axes = *factor_axes, b_axes = *addend_axes;
+    qf_dtype m_dtype = qf_value_dtype(graph, factor), b_dtype = qf_value_dtype(graph, addend);
+    bool found = false;
+    if (!load(graph, factor, qf_value_literal(graph, factor), &m) ||
+        !load(graph, addend, qf_value_literal(graph, addend), &b) || m.count != b.count ||
+        !qf_labelling_axes_equal(labels, &m_axes, &b_axes) || !is_binary(&m, m_dtype))
+        return false;
+    for (uint64_t i = 0; i < m.count; i++) {
+        double number = qf_load_f64(b_dtype, element(&b, i), 0);
+        bool keeps = qf_load_f64(m_dtype, element(&m, i), 0) == 1.0;
+        if (keeps ? number != 0.0 : found && number != *out_number) return false;
+        if (keeps) continue;
+        *out_number = number;
+        found = true;
+    }
+    return found && *out_number == *out_number;
+}
+
 bool qf_constant_varies(const qf_graph *graph, qf_value value, uint32_t axis) {
     constant_mask constant = {.data = NULL};
     return !load(graph, value, qf_value_literal(graph, value), &constant) || axis >= constant.rank ||

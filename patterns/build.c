@@ -64,6 +64,7 @@ static qf_value join(qf_emitter *emitter, qf_op op, qf_value a, qf_value b) {
 static qf_value select_over(qf_emitter *emitter, const qf_bias_term *bias, qf_value condition, qf_value inner) {
     qf_graph *graph = emitter->graph;
     qf_dim dims[4];
+    condition = qf_emit_cast(emitter, condition, QF_I1);
     inner = inner.id ? qf_emit_cast(emitter, inner, QF_F32) : qf_emit_scalar(emitter, QF_F32, 0.0);
     qf_value fill = qf_emit_scalar(emitter, QF_F32, bias->fill);
     if (!condition.id || !inner.id || !fill.id) return (qf_value){0};
@@ -130,6 +131,7 @@ bool qf_build_mask(qf_candidate *c, qf_emitter *emitter, const qf_axes *scores, 
     for (uint32_t i = 0; i < c->masks.term_count; i++) {
         const qf_mask_term *term = &c->masks.terms[i];
         qf_value value = qf_arrange(emitter, term->value, &term->axes, scores, false);
+        value = qf_emit_cast(emitter, value, QF_I1);
         if (term->negated) value = qf_emit_unary(emitter, QF_OP_not, value);
         *out = out->id ? join(emitter, QF_OP_and, *out, value) : value;
         if (!out->id) return false;

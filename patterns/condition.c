@@ -63,6 +63,33 @@ qf_condition qf_condition_not(qf_labelling *labels, qf_condition condition) {
     return condition;
 }
 
+static bool clause_equal(qf_labelling *labels, const qf_clause *a, const qf_clause *b) {
+    qf_affine difference;
+    if (a->opaque != b->opaque) return false;
+    if (a->opaque) {
+        qf_axes x = a->origin_axes, y = b->origin_axes;
+        return a->origin.id == b->origin.id && a->origin_negated == b->origin_negated &&
+               qf_labelling_axes_equal(labels, &x, &y);
+    }
+    return qf_affine_add(labels, &a->form, &b->form, -1, &difference) &&
+           qf_affine_resolve(labels, &difference, &difference) && !difference.count &&
+           qf_dim_is(labels->context, difference.constant, 0);
+}
+
+/* Each clause of a is one of b. */
+static bool clauses_in(qf_labelling *labels, const qf_condition *a, const qf_condition *b) {
+    for (uint32_t i = 0; i < a->count; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < b->count && !found; k++) found = clause_equal(labels, &a->clauses[i], &b->clauses[k]);
+        if (!found) return false;
+    }
+    return true;
+}
+
+bool qf_condition_equal(qf_labelling *labels, const qf_condition *a, const qf_condition *b) {
+    return a->never == b->never && a->negated == b->negated && clauses_in(labels, a, b) && clauses_in(labels, b, a);
+}
+
 bool qf_condition_and(qf_labelling *labels, const qf_condition *a, const qf_condition *b, qf_condition *out) {
     if (a->negated || b->negated) return false;
     if (a->never || b->never) {

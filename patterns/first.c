@@ -173,7 +173,7 @@ bool qf_candidate_read_scores(qf_candidate *c, const qf_axes *v_axes) {
     if (!form) return false;
     qf_node blocker;
     bool zeroes_rows = false;
-    qf_reason reason = qf_scores_normalise(&scores, first.entry, form, &blocker);
+    qf_reason reason = qf_scores_normalise(labels, &scores, first.entry, form, &blocker);
     if (reason == QF_REASON_none) {
         if (!erase_masked(c, form, &zeroes_rows) || !read_shift(c, form)) return false;
         if (!c->has_sinks) qf_scores_drop_shifts(labels, &c->path, c->keys, form);

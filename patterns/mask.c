@@ -96,6 +96,10 @@ bool qf_masks_add_condition(qf_labelling *labels, qf_value condition, const qf_a
     qf_mask_entry entry = {
         .select = true, .masks = true, .value = condition, .axes = *axes, .keep_if_true = keep_if_true, .fill = fill};
     qf_mask_evaluate(labels, condition, axes, &abstract);
+    if (qf_abstract_is_binary(&abstract)) {
+        abstract.kind = QF_ABSTRACT_CONDITION;
+        if (abstract.a == 0.0) abstract.condition = qf_condition_not(labels, abstract.condition);
+    }
     if (abstract.kind != QF_ABSTRACT_CONDITION) return false;
     entry.condition = keep_if_true ? abstract.condition : qf_condition_not(labels, abstract.condition);
     if (entry.condition.negated && !qf_condition_opaque(labels, condition, axes, !keep_if_true, &entry.condition))
@@ -124,7 +128,10 @@ qf_reason qf_masks_add_form(qf_labelling *labels, const qf_score_form *form, qf_
         qf_abstract fill;
         *out_node = select->node;
         masks->depth = select->depth;
-        qf_mask_evaluate(labels, select->fill, &select->fill_axes, &fill);
+        if (select->fill.id)
+            qf_mask_evaluate(labels, select->fill, &select->fill_axes, &fill);
+        else
+            fill = (qf_abstract){.kind = QF_ABSTRACT_NUMBER, .number = select->number};
         double number = fill.number * select->factor;
         bool hides = fill.kind == QF_ABSTRACT_NUMBER && number <= QF_MASKING_FILL;
         if (!hides && !select->erased) return QF_REASON_fill_not_masking;

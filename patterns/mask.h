@@ -10,7 +10,7 @@
 #define QF_MAX_MASK_TERMS 24
 
 /* Fills at or below this are meant as minus infinity; whether they may be read so depends on the rows (mask.c). */
-#define QF_MASKING_FILL (-1e4)
+#define QF_MASKING_FILL (-9984.0) /* -1e4 in bf16 */
 
 /* The dimension roles of an attention, each a resolved list of atoms. */
 typedef struct qf_roles {
@@ -34,7 +34,7 @@ typedef struct qf_mask_entry {
 } qf_mask_entry;
 
 typedef struct qf_mask_term {
-    qf_value value; /* boolean, true (or negated: false) keeps the key */
+    qf_value value; /* true or not 0 (negated: false or 0) keeps the key */
     qf_axes axes;
     bool negated;
 } qf_mask_term;

@@ -56,6 +56,17 @@ bool qf_abstract_number(const qf_mask_evaluation *e, const qf_abstract *value, d
     return true;
 }
 
+/* (c ? x : 0) * (d ? y : 0) is c and d ? x * y : 0. */
+static void multiply_selects(qf_labelling *labels, const qf_abstract *a, const qf_abstract *b, qf_abstract *out) {
+    qf_condition joined, sides[2] = {a->condition, b->condition};
+    if ((a->a != 0.0 && a->b != 0.0) || (b->a != 0.0 && b->b != 0.0)) return;
+    double x = a->b == 0.0 ? a->a : a->b, y = b->b == 0.0 ? b->a : b->b;
+    if (!isfinite(x) || !isfinite(y)) return; /* times zero no zero */
+    if (a->b != 0.0) sides[0] = qf_condition_not(labels, sides[0]);
+    if (b->b != 0.0) sides[1] = qf_condition_not(labels, sides[1]);
+    if (qf_condition_and(labels, &sides[0], &sides[1], &joined)) qf_abstract_set_select(out, joined, x * y, 0.0);
+}
+
 static void evaluate_arithmetic(qf_mask_evaluation *e, uint32_t depth, qf_node node, const qf_axes *axes,
                                 qf_abstract *out) {
     qf_labelling *labels = e->labels;
@@ -74,6 +85,10 @@ static void evaluate_arithmetic(qf_mask_evaluation *e, uint32_t depth, qf_node n
         return;
     }
     if (integers && op == QF_OP_div) return;
+    if (a.kind == QF_ABSTRACT_SELECT && b.kind == QF_ABSTRACT_SELECT) {
+        if (op == QF_OP_mul) multiply_selects(labels, &a, &b, out);
+        return;
+    }
     bool left = qf_abstract_number(e, &a, &x), right = qf_abstract_number(e, &b, &y);
     if (left && right && !integers) {
         qf_abstract_set_number(out, number_op(op, x, y));

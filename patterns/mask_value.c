@@ -221,6 +221,15 @@ static void evaluate_running_sum(qf_mask_evaluation *e, uint32_t depth, qf_node 
         out->kind = QF_ABSTRACT_INTEGER;
 }
 
+/* Zeros and ones in no band: an opaque condition. */
+static void evaluate_constant(qf_mask_evaluation *e, qf_value value, const qf_axes *axes, qf_abstract *out) {
+    qf_condition condition;
+    qf_abstract_set_unknown(out);
+    if (qf_mask_kind(e, value) != QF_DTYPE_KIND_BOOL && qf_constant_is_binary(e->labels->graph, value) &&
+        qf_condition_opaque(e->labels, value, axes, false, &condition))
+        qf_abstract_set_select(out, condition, 1.0, 0.0);
+}
+
 /* --- the switch --- */
 
 static void evaluate_node(qf_mask_evaluation *e, uint32_t depth, qf_value value, qf_node node, const qf_axes *axes,
@@ -272,7 +281,7 @@ void qf_mask_evaluate_at(qf_mask_evaluation *e, uint32_t depth, qf_value value, 
         qf_op op = qf_node_op(graph, node);
         qf_abstract_set_unknown(out);
         if (literal || op == QF_OP_parameter) {
-            if (!qf_band_fit(labels, value, literal, axes, out)) qf_abstract_set_unknown(out);
+            if (!qf_band_fit(labels, value, literal, axes, out)) evaluate_constant(e, value, axes, out);
         } else if (op != QF_OP_gather && op != QF_OP_concat &&
                    qf_labelling_through_layout(labels, value, axes, &source, &next)) {
             qf_mask_evaluate_at(e, depth + 1, source, &next, out);

@@ -14,6 +14,11 @@ void qf_mask_evaluate(qf_labelling *labels, qf_value value, const qf_axes *axes,
  * every element is compared. */
 bool qf_band_fit(qf_labelling *labels, qf_value value, const qf_literal *literal, const qf_axes *axes,
                  qf_abstract *out);
+/* A constant of zeros and ones, in no band perhaps. */
+bool qf_constant_is_binary(const qf_graph *graph, qf_value value);
+/* Two constants: `addend` is 0 where `factor` is 1, and one number elsewhere, where that is 0. */
+bool qf_constants_blend(qf_labelling *labels, qf_value factor, const qf_axes *factor_axes, qf_value addend,
+                        const qf_axes *addend_axes, double *out_number);
 /* False where the value is a constant whose elements are provably the same along the axis. */
 bool qf_constant_varies(const qf_graph *graph, qf_value value, uint32_t axis);
 

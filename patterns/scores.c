@@ -1,7 +1,8 @@
 /* Owns: the memoised search through the score chain and its normal form.
  * Does not own: what addends and selects mean (mask.c).
  * Next: condition.h. */
-#include "patterns/scores.h"
+#include "patterns/blend.h"
+#include "patterns/mask_value.h"
 
 #include <math.h>
 
@@ -238,17 +239,56 @@ static void add_select(qf_score_form *form, const qf_score_step *step, double fa
     select->condition = step->value;
     select->axes = step->axes;
     select->fill = step->fill;
+    select->number = step->number;
     select->fill_axes = step->fill_axes;
     select->score_if_true = step->score_if_true;
     select->factor = factor;
     select->node = step->node;
 }
 
-qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_form *out, qf_node *out_node) {
+/* No step from `first` inwards makes an infinity, which times zero would be no number. */
+static bool inner_steps_are_finite(qf_labelling *labels, const steps *list, uint32_t first) {
+    for (uint32_t i = first; i < list->count; i++) {
+        const qf_score_step *step = list->items[i];
+        qf_abstract value = {.kind = QF_ABSTRACT_UNKNOWN};
+        if (step->kind == QF_SCORE_ADD) qf_mask_evaluate(labels, step->value, &step->axes, &value);
+        if (step->kind == QF_SCORE_SELECT) qf_mask_evaluate(labels, step->fill, &step->fill_axes, &value);
+        if ((value.kind == QF_ABSTRACT_NUMBER && !isfinite(value.number)) ||
+            (value.kind == QF_ABSTRACT_SELECT && !(isfinite(value.a) && isfinite(value.b))))
+            return false;
+    }
+    return true;
+}
+
+/* An addend over a factor of 0 and 1 that it belongs to becomes a select; the factor goes. Only numbers may stand
+ * between. */
+static bool join_blends(qf_labelling *labels, steps *list) {
+    for (uint32_t i = 0; i + 1 < list->count; i++) {
+        uint32_t k = i + 1;
+        double fill;
+        if (list->items[i]->kind != QF_SCORE_ADD) continue;
+        while (k < list->count && list->items[k]->kind == QF_SCORE_MULTIPLY) k++;
+        if (k == list->count || !qf_blend_read(labels, list->items[i], list->items[k], &fill) ||
+            !inner_steps_are_finite(labels, list, k + 1))
+            continue;
+        qf_score_step *select = qf_arena_copy(&labels->arena, list->items[k], sizeof *select);
+        if (!select) return false;
+        select->kind = QF_SCORE_SELECT;
+        select->score_if_true = true;
+        select->fill = (qf_value){0};
+        select->number = fill;
+        list->items[i] = select;
+        for (list->count--; k < list->count; k++) list->items[k] = list->items[k + 1];
+    }
+    return true;
+}
+
+qf_reason qf_scores_normalise(qf_labelling *labels, const qf_scores *scores, uint32_t entry, qf_score_form *out,
+                              qf_node *out_node) {
     steps list;
     *out = (qf_score_form){.scale = 1.0};
     *out_node = (qf_node){0};
-    if (!collect(scores->entries[entry].step, &list)) return QF_REASON_score_op;
+    if (!collect(scores->entries[entry].step, &list) || !join_blends(labels, &list)) return QF_REASON_score_op;
     double outer = 1.0, inner = 1.0;
     bool capped = false;
     for (uint32_t i = 0; i < list.count; i++) {

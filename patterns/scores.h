@@ -67,7 +67,8 @@ typedef struct qf_score_form {
         qf_node node;
     } addends[QF_MAX_SCORE_STEPS];
     struct qf_score_select {
-        qf_value condition, fill;
+        qf_value condition, fill; /* the condition may be a number, 0 or 1; fill 0: `number` */
+        double number;
         qf_axes axes, fill_axes;
         bool score_if_true;
         bool erased;   /* the fill does not count: numerator and denominator are masked by the same condition */
@@ -91,7 +92,8 @@ typedef struct qf_score_form {
     qf_dtype pair_dtype;
 } qf_score_form;
 /* QF_REASON_none, or why the steps do not fit; then *out_node is the step's node. */
-qf_reason qf_scores_normalise(const qf_scores *scores, uint32_t entry, qf_score_form *out, qf_node *out_node);
+qf_reason qf_scores_normalise(qf_labelling *labels, const qf_scores *scores, uint32_t entry, qf_score_form *out,
+                              qf_node *out_node);
 /* One more addend, over all others. */
 bool qf_scores_add_outermost(qf_score_form *form, qf_value value, const qf_axes *axes, double factor, qf_node node);
 /* Without the addends that shift all keys of a row alike, which a softmax does not see, and that are computed from the

@@ -57,6 +57,13 @@ static void fault_20_causal_spellings(void **state) {
             "-inf") "  %a = full %f {shape=[T, T]}\n  %u = triangle %a {upper=true, diagonal=1}\n  %l = add %s, %u\n",
         "  %true = constant {value=i1[] true}\n  %a = full %true {shape=[T, T]}\n  %u = triangle %a\n" NUMBER(
             "f", "-inf") "  %l = where %u, %s, %f\n",
+        /* scores times 0 or 1 */
+        INDICES("T", "T") "  %c = greater_equal %i, %j\n  %x = cast %c {dtype=f32}\n" NUMBER("one", "1.0")
+            NUMBER("f", "-1e4") "  %n = sub %one, %x\n  %a = mul %n, %f\n  %m = mul %x, %s\n  %l = add %m, %a\n",
+        NUMBER("one", "1.0") NUMBER("f", "1e4") "  %o = full %one {shape=[4096, 4096]}\n  %u = triangle %o\n"
+                                                "  %x = slice %u {starts=[0, 0], ends=[T, T], steps=[1, 1]}\n  %n = "
+                                                "sub %one, %x\n  %a = mul %f, %n\n"
+                                                "  %m = mul %s, %x\n  %l = sub %m, %a\n",
         /* a buffer of the longest length, sliced */
         "  %b = constant {value=i1[4, 4] [true, false, false, false, true, true, false, false, true, true, true, "
         "false, "

@@ -134,6 +134,70 @@ static void a_column_that_is_not_the_one_cut_off(void **state) {
                   QF_REASON_softmax_axis);
 }
 
+#define ONE    NUMBER("one", "1.0")
+#define C      NUMBER("c", "-10000.0")
+#define CAUSAL INDICES("T", "T") "  %seen = greater_equal %i, %j\n"
+#define BLEND  "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES
+#define HIDING "  %n = sub %one, %m\n  %h = mul %n, %c\n"
+
+/* s * m + b replaces scores only where m is 0 or 1 and b hides what m sets to zero, and nothing else. */
+static void blends_that_replace_no_scores(void **state) {
+    (void)state;
+    static const struct {
+        const char *inputs, *body;
+        qf_reason reason;
+    } cases[] = {
+        {SQUARE, SCORES ONE C CAUSAL NUMBER("half", "0.5") "  %m = where %seen, %one, %half\n" HIDING BLEND,
+         QF_REASON_score_op},
+        {"%q: f32[B, 4, 2, 8], %k: f32[B, 4, 4, 8], %v: f32[B, 4, 4, 6]",
+         SCORES ONE C "  %m = constant {value=f32[2, 4] [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.5, 1.0]}\n" HIDING BLEND,
+         QF_REASON_score_op},
+        /* the addend hides other keys */
+        {"%q: f32[B, 4, 2, 8], %k: f32[B, 4, 4, 8], %v: f32[B, 4, 4, 6]",
+         SCORES "  %m = constant {value=f32[2, 4] [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]}\n"
+                "  %h = constant {value=f32[2, 4] [0.0, -1e4, 0.0, -1e4, -1e4, 0.0, -1e4, 0.0]}\n" BLEND,
+         QF_REASON_score_op},
+        {"%q: f32[B, 4, 2, 8], %k: f32[B, 4, 4, 8], %v: f32[B, 4, 4, 6]",
+         SCORES "  %m = constant {value=f32[2, 4] [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]}\n"
+                "  %h = constant {value=f32[2, 4] [0.0, -1e4, 0.0, -1e4, -1e9, 0.0, 0.0, 0.0]}\n" BLEND,
+         QF_REASON_score_op},
+        {SQUARE,
+         SCORES ONE C CAUSAL NUMBER("z", "0.0") "  %m = cast %seen {dtype=f32}\n  %before = greater %i, %j\n"
+                                                "  %h = where %before, %z, %c\n" BLEND,
+         QF_REASON_score_op},
+        {QKV ", %b: i1[B, 1, 1, S], %d: i1[B, 1, 1, S]",
+         SCORES NUMBER("z", "0.0") C "  %m = cast %b {dtype=f32}\n  %h = where %d, %z, %c\n" BLEND, QF_REASON_score_op},
+        {QKV ", %b: i1[B, 1, 1, S]",
+         SCORES NUMBER("z", "0.0") C "  %m = cast %b {dtype=f32}\n  %h = where %b, %c, %z\n" BLEND, QF_REASON_score_op},
+        /* along the rows instead of the keys */
+        {"%q: f32[B, 4, S, 8], %k: f32[B, 4, S, 8], %v: f32[B, 4, S, 6], %b: i1[B, 1, 1, S]",
+         SCORES ONE C "  %m = cast %b {dtype=f32}\n  %n0 = sub %one, %m\n  %n = permute %n0 {order=[0, 1, 3, 2]}\n"
+                      "  %h = mul %n, %c\n" BLEND,
+         QF_REASON_score_op},
+        /* nobody knows that it is 0 or 1 */
+        {QKV ", %b: i64[B, 1, 1, S]", SCORES ONE C "  %m = cast %b {dtype=f32}\n" HIDING BLEND, QF_REASON_score_op},
+        {QKV ", %m: f32[B, 1, 1, S]", SCORES ONE C HIDING BLEND, QF_REASON_score_op},
+        /* it does not hide */
+        {QKV ", %b: i1[B, 1, 1, S]",
+         SCORES NUMBER("z", "0.0") NUMBER("c", "-100.0") "  %m = cast %b {dtype=f32}\n  %h = where %b, %z, %c\n" BLEND,
+         QF_REASON_fill_not_masking},
+        {QKV ", %b: i1[B, 1, 1, S]", SCORES ONE C "  %m = cast %b {dtype=f32}\n  %h = where %b, %one, %c\n" BLEND,
+         QF_REASON_score_op},
+        {SQUARE, SCORES CAUSAL "  %m = cast %seen {dtype=f32}\n  %l = mul %s, %m\n" SOFTMAX VALUES, QF_REASON_score_op},
+        {SQUARE,
+         SCORES ONE C CAUSAL "  %m = cast %seen {dtype=f32}\n" HIDING
+                             "  %l0 = div %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES,
+         QF_REASON_score_op},
+        /* minus infinity times zero is no number */
+        {SQUARE ", %b: i1[B, 1, 1, T]",
+         SCORES ONE C CAUSAL NUMBER("f", "-inf") "  %m = cast %seen {dtype=f32}\n" HIDING
+                                                 "  %sb = where %b, %s, %f\n  %l0 = mul %sb, %m\n"
+                                                 "  %l = add %l0, %h\n" SOFTMAX VALUES,
+         QF_REASON_score_op},
+    };
+    for (size_t i = 0; i < QF_COUNT_OF(cases); i++) expect_reason(cases[i].inputs, cases[i].body, cases[i].reason);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probabilities_zeroed_over_a_fill_that_counts),
@@ -146,6 +210,7 @@ int main(void) {
         cmocka_unit_test(a_sink_leaves_nothing_to_hidden_rows),
         cmocka_unit_test(a_floor_that_hides_nothing),
         cmocka_unit_test(a_column_that_differs_along_rows),
+        cmocka_unit_test(blends_that_replace_no_scores),
         cmocka_unit_test(a_column_that_is_not_the_one_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,9 @@
 #define SOFTMAX             "  %p = softmax %l {axis=3}\n"
 #define VALUES              "  %y = contract %p, %v {equation=\"bhts,bhse->bhte\"}\n"
 #define INDICES(t, s)       "  %i = iota {shape=[" t ", 1]}\n  %j = iota {shape=[1, " s "], axis=1}\n"
+#define TRIANGLE                                                                                                       \
+    "  %m = constant {value=f32[1, 1, 4, 4] [1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0, "   \
+    "1.0, 1.0]}\n"
 #define REPEAT(name, dim)                                                                                              \
     "  %" name "1 = view %" name " {shape=[B, 2, 1, S, " dim "]}\n"                                                    \
     "  %" name "2 = expand %" name "1 {shape=[B, 2, 2, S, " dim "]}\n"                                                 \
@@ -276,6 +279,62 @@ static const spelling spellings[] = {
      SCORES "  %s1 = cast %s {dtype=f32}\n  %p0 = softmax %s1 {axis=3}\n  %p = cast %p0 {dtype=f16}\n" VALUES, 2e-3},
     {"scaled_probabilities", QKV,
      SCORES "  %p0 = softmax %s {axis=3}\n" NUMBER("c", "0.5") "  %p = mul %p0, %c\n" VALUES, 1e-6},
+    /* --- scores times 0 or 1, and what hides the rest --- */
+    {"blend_of_a_constant", "%q: f32[B, 4, 4, 8], %k: f32[B, 4, 4, 8], %v: f32[B, 4, 4, 6]",
+     SCORES TRIANGLE NUMBER("one", "1.0")
+         NUMBER("c", "10000.0") "  %l0 = mul %s, %m\n  %n = sub %one, %m\n"
+                                "  %h = mul %c, %n\n  %l = sub %l0, %h\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_of_a_folded_constant", "%q: f32[B, 4, 4, 8], %k: f32[B, 4, 4, 8], %v: f32[B, 4, 4, 6]",
+     SCORES TRIANGLE NUMBER("c", "0.5") "  %h = constant {value=f32[1, 1, 4, 4] [0.0, -1e10, -1e10, -1e10, 0.0, 0.0, "
+                                        "-1e10, -1e10, 0.0, 0.0, 0.0, -1e10, 0.0, 0.0, 0.0, 0.0]}\n"
+                                        "  %l0 = mul %m, %s\n  %l1 = mul %c, %l0\n  %l = add %h, %l1\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_of_positions", CACHED,
+     SCORES INDICES("T", "past + T") NUMBER("one", "1.0")
+         NUMBER("c", "-10000.0") "  %o = symbolic {values=[past], shape=[]}\n  %ip = add %o, %i\n  %seen = less_equal "
+                                 "%j, %ip\n  %m = cast %seen {dtype=f32}\n  %n = sub %one, %m\n  %h = mul %n, %c\n"
+                                 "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_minus_one", SQUARE,
+     SCORES INDICES("T", "T") NUMBER("one", "1.0") NUMBER("c", "1e10") NUMBER(
+         "d", "0.35") "  %seen = greater_equal %i, %j\n  %m = cast %seen {dtype=f32}\n  %n = sub %m, %one\n"
+                      "  %h = mul %c, %n\n  %l0 = mul %m, %s\n  %l1 = add %h, %l0\n  %l = mul %l1, %d\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_of_padding", QKV ", %b: i1[B, 1, 1, S]",
+     SCORES NUMBER("one", "1.0")
+         NUMBER("c", "-10000.0") "  %m = cast %b {dtype=f32}\n  %n = sub %one, %m\n  %h = mul %n, %c\n"
+                                 "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_of_hidden", QKV ", %b: i1[B, 1, T, S]",
+     SCORES NUMBER("one", "1.0")
+         NUMBER("c", "-1e9") "  %hidden = cast %b {dtype=f32}\n  %m = sub %one, %hidden\n  %h = mul %hidden, %c\n"
+                             "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_of_two_masks", SQUARE ", %b: i1[B, 1, 1, T]",
+     SCORES INDICES("T", "T") NUMBER("one", "1.0") NUMBER(
+         "c",
+         "-10000.0") "  %seen = greater_equal %i, %j\n  %m1 = cast %seen {dtype=f32}\n  %m2 = cast %b {dtype=f32}\n"
+                     "  %m = mul %m1, %m2\n  %n = sub %one, %m\n  %h = mul %n, %c\n"
+                     "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_over_a_bias", SQUARE ", %w: f32[1, 4, T, T]",
+     SCORES INDICES("T", "T") NUMBER("one", "1.0")
+         NUMBER("c", "-10000.0") "  %seen = greater_equal %i, %j\n  %m = cast %seen {dtype=f32}\n"
+                                 "  %n = sub %one, %m\n  %h = mul %n, %c\n  %sw = add %s, %w\n"
+                                 "  %l0 = mul %sw, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_in_no_band", "%q: f32[B, 4, 2, 8], %k: f32[B, 4, 4, 8], %v: f32[B, 4, 4, 6]",
+     SCORES "  %m = constant {value=f32[2, 4] [1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]}\n"
+            "  %h = constant {value=f32[2, 4] [0.0, -10000.0, 0.0, -10000.0, -10000.0, 0.0, 0.0, 0.0]}\n"
+            "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES,
+     1e-6},
+    {"blend_in_16_bit", "%q: bf16[B, 4, T, 8], %k: bf16[B, 4, T, 8], %v: bf16[B, 4, T, 6]",
+     SCORES INDICES("T", "T") "  %one = constant {value=bf16[] 1.0}\n  %c = constant {value=bf16[] -10000.0}\n"
+                              "  %seen = greater_equal %i, %j\n  %m = cast %seen {dtype=bf16}\n"
+                              "  %n = sub %one, %m\n  %h = mul %n, %c\n"
+                              "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES,
+     2e-2},
     /* --- sinks --- */
     {"sinks", QKV ", %k0: f32[4]",
      SCORES
@@ -288,17 +347,17 @@ static const spelling spellings[] = {
      "  %k1 = view %k0 {shape=[1, 4, 1, 1]}\n  %k2 = expand %k1 {shape=[B, 4, T, 1]}\n  %c = concat %k2, %s {axis=3}\n"
      "  %p0 = softmax %c {axis=3}\n  %p1, %p = split %p0 {axis=3, sizes=[1, S]}\n" VALUES,
      1e-6},
-    {"sinks_folded", "%q: f32[2, 2, 3, 8], %k: f32[2, 2, S, 8], %v: f32[2, 2, S, 6]",
+    {"folded_sinks", "%q: f32[2, 2, 3, 8], %k: f32[2, 2, S, 8], %v: f32[2, 2, S, 6]",
      SCORES "  %k2 = constant {value=f32[2, 2, 3, 1] [0.5, 0.5, 0.5, -1.0, -1.0, -1.0, 0.5, 0.5, 0.5, -1.0, -1.0, "
             "-1.0]}\n  %c = concat %s, %k2 {axis=3}\n  %p0 = softmax %c {axis=3}\n"
             "  %p = slice %p0 {starts=[0, 0, 0, 0], ends=[2, 2, 3, S], steps=[1, 1, 1, 1]}\n" VALUES,
      1e-6},
-    {"sinks_folded_in_16_bit", "%q: f16[1, 4, 2, 8], %k: f16[1, 4, S, 8], %v: f16[1, 4, S, 6]",
+    {"folded_sinks_in_16_bit", "%q: f16[1, 4, 2, 8], %k: f16[1, 4, S, 8], %v: f16[1, 4, S, 6]",
      SCORES "  %k2 = constant {value=f16[1, 4, 2, 1] [0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]}\n"
             "  %c = concat %k2, %s {axis=3}\n  %p0 = softmax %c {axis=3}\n"
             "  %p = slice %p0 {starts=[0, 0, 0, 1], ends=[1, 4, 2, S + 1], steps=[1, 1, 1, 1]}\n" VALUES,
      2e-3},
-    {"sink_of_all_heads_folded", "%q: f32[2, 2, 2, 8], %k: f32[2, 2, S, 8], %v: f32[2, 2, S, 6]",
+    {"folded_sink_of_all_heads", "%q: f32[2, 2, 2, 8], %k: f32[2, 2, S, 8], %v: f32[2, 2, S, 6]",
      SCORES "  %k2 = constant {value=f32[2, 2, 2, 1] [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]}\n"
             "  %c = concat %s, %k2 {axis=3}\n  %p0 = softmax %c {axis=3}\n"
             "  %p = slice %p0 {starts=[0, 0, 0, 0], ends=[2, 2, 2, S], steps=[1, 1, 1, 1]}\n" VALUES,
