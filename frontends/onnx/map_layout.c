@@ -101,6 +101,14 @@ static bool assume_nonnegative(qf_onnx_call *call, qf_dim bound) {
     return held.id && qf_graph_add_guard(qf_onnx_graph(call), held, bound, call->location);
 }
 
+/* x[:, -T:]: no T elements from the end where T is 0 but all of them, so T is taken to be 1 or more. */
+static bool assume_negative(qf_onnx_call *call, qf_dim bound) {
+    qf_context *context = call->import->context;
+    qf_dim size = qf_dim_subtract(context, qf_onnx_constant(call, 0), bound);
+    qf_dim held = qf_dim_maximum(context, size, qf_onnx_constant(call, 1));
+    return held.id && qf_graph_add_guard(qf_onnx_graph(call), held, size, call->location);
+}
+
 /* A bound of a slice with a positive step, within 0..size. False where it cannot be written down. */
 static bool bound_forward(qf_onnx_call *call, qf_dim bound, qf_dim size, qf_dim *out) {
     qf_context *context = call->import->context;
@@ -117,7 +125,8 @@ static bool bound_forward(qf_onnx_call *call, qf_dim bound, qf_dim size, qf_dim 
         return true;
     }
     int64_t upper = 0;
-    bool negative = constant ? value < 0 : qf_dim_upper_bound(context, &facts, bound, &upper) && upper < 0;
+    bool negative = constant ? value < 0 : qf_dim_upper_bound(context, &facts, bound, &upper) && upper <= 0;
+    if (!constant && negative && upper == 0 && !assume_negative(call, bound)) return false;
     if (!negative && !qf_dim_nonnegative(context, &facts, bound) && !assume_nonnegative(call, bound)) return false;
     if (negative) bound = qf_dim_add(context, size, bound);
     if (qf_dim_is_constant(context, bound, &value) && qf_dim_is_constant(context, size, &extent)) {

@@ -181,6 +181,20 @@ qf_pt2_outcome qf_pt2_map_reverse_axes(qf_pt2_call *call) {
 }
 
 /* --- parts --- */
+/* x[:, -T:] counts from the end, where T is known to be 1 or more or else taken to be, which a launch then checks. */
+static bool counts_from_end(qf_pt2_call *call, qf_dim bound) {
+    qf_context *context = call->import->context;
+    qf_symbol_facts facts = qf_graph_facts(qf_pt2_graph(call));
+    int64_t upper;
+    if (qf_dim_is_constant(context, bound, &upper)) return upper < 0;
+    if (!qf_dim_upper_bound(context, &facts, bound, &upper) || upper > 0) return false;
+    qf_dim size = qf_dim_subtract(context, qf_pt2_constant(call, 0), bound);
+    if (upper == 0)
+        (void)qf_graph_add_guard(qf_pt2_graph(call), qf_dim_maximum(context, size, qf_pt2_constant(call, 1)), size,
+                                 call->location);
+    return true;
+}
+
 /* An end of a slice from an argument: None, negative and beyond-the-end ones. */
 static qf_dim bound(qf_pt2_call *call, const char *name, qf_dim length, qf_dim otherwise) {
     qf_context *context = call->import->context;
@@ -188,10 +202,8 @@ static qf_dim bound(qf_pt2_call *call, const char *name, qf_dim length, qf_dim o
     qf_dim bound, zero = qf_pt2_constant(call, 0);
     int64_t number;
     if (!qf_pt2_dim(call, name, &bound)) return otherwise;
-    if (qf_dim_is_constant(context, bound, &number)) {
-        if (number == INT64_MAX) return length;
-        if (number < 0) bound = qf_dim_add(context, length, bound);
-    }
+    if (qf_dim_is_constant(context, bound, &number) && number == INT64_MAX) return length;
+    if (counts_from_end(call, bound)) bound = qf_dim_add(context, length, bound);
     if (!qf_dim_nonnegative(context, &facts, bound)) bound = qf_dim_maximum(context, bound, zero);
     if (qf_dim_nonnegative(context, &facts, qf_dim_subtract(context, length, bound))) return bound;
     return qf_dim_minimum(context, bound, length);

@@ -83,6 +83,31 @@ static void slice_bounds_of_unknown_sign_are_guarded(void **unused) {
     end(b, graph, context);
 }
 
+/* x[:, -T:] and x[:, :-T], as HunyuanVideo cuts text from image tokens. */
+static void slice_bounds_may_be_negative_sizes(void **unused) {
+    (void)unused;
+    qf_context *context = check_context(&state);
+    builder *b = b_begin(20);
+    b_input(b, "a", FLOAT, "4,I");
+    b_input(b, "x", FLOAT, "4,T");
+    b_vector(b, "zero", (int64_t[]){0}, 1);
+    b_vector(b, "last", (int64_t[]){INT64_MAX}, 1);
+    b_vector(b, "axis", (int64_t[]){1}, 1);
+    Onnx__NodeProto *shape = b_node(b, "", "Shape", "x", "t");
+    b_int(b, shape, "start", 1);
+    (void)b_node(b, "", "Neg", "t", "n");
+    b_int(b, b_node(b, "", "Concat", "a x", "c"), "axis", 1);
+    (void)b_node(b, "", "Slice", "c n last axis", "y");
+    (void)b_node(b, "", "Slice", "c zero n axis", "z");
+    b_output(b, "y");
+    b_output(b, "z");
+    qf_graph *graph = good(b, context);
+    b_check_type(graph, 0, "f32[4, T]");
+    b_check_type(graph, 1, "f32[4, I]");
+    assert_int_equal(graph->guard_count, 1); /* T is not 0 */
+    end(b, graph, context);
+}
+
 static void data_dependent_shapes_stay_opaque(void **unused) {
     (void)unused;
     qf_context *context = check_context(&state);
@@ -378,6 +403,7 @@ int main(void) {
         cmocka_unit_test(slices_clamp_their_bounds),
         cmocka_unit_test(a_qgemm_is_a_product_between_pairs),
         cmocka_unit_test(slice_bounds_of_unknown_sign_are_guarded),
+        cmocka_unit_test(slice_bounds_may_be_negative_sizes),
         cmocka_unit_test(data_dependent_shapes_stay_opaque),
         cmocka_unit_test(fault_76_unknown_ops_are_said),
         cmocka_unit_test(fault_12_unknown_attributes_are_no_match),

@@ -53,6 +53,21 @@ static void the_larger_size_is_known_from_facts(void **unused) {
     r_end(&r);
 }
 
+/* x[:, -n:] and x[:, :-n] count from the end. */
+static void slices_count_from_the_end(void **unused) {
+    (void)unused;
+    reading r = r_text("input x 7[8,s0]\ninput z 7[8,s1]\n"
+                       "n $ = aten.sym_size.int self=%x dim=1\n"
+                       "m $ = _operator.neg a=$n\n"
+                       "c 7[8,s0+s1] = aten.cat.default tensors=[%z,%x] dim=1\n"
+                       "y 7[8,s0] = aten.slice.Tensor self=%c dim=1 start=$m end=9223372036854775807\n"
+                       "w 7[8,s1] = aten.slice.Tensor self=%c dim=1 start=0 end=$m\n"
+                       "output y\noutput w\n");
+    r_has(&r, "%y = slice %c {starts=[0, s1], ends=[8, s0 + s1], steps=[1, 1]} : f32[8, s0]");
+    r_has(&r, "%w = slice %c {starts=[0, 0], ends=[8, s1], steps=[1, 1]} : f32[8, s1]");
+    r_end(&r);
+}
+
 static void fault_21_default_arguments(void **unused) {
     (void)unused;
     reading r = r_text("input q 7[1,2,3,4]\n"
@@ -294,6 +309,7 @@ int main(void) {
         cmocka_unit_test(fault_64_dtypes_by_the_export_schema),
         cmocka_unit_test(fault_8_targets_of_views_give_one_dim),
         cmocka_unit_test(the_larger_size_is_known_from_facts),
+        cmocka_unit_test(slices_count_from_the_end),
         cmocka_unit_test(fault_21_default_arguments),
         cmocka_unit_test(unread_arguments_make_a_node_opaque),
         cmocka_unit_test(numbers_take_part_in_promotion),
