@@ -112,6 +112,38 @@ static double code_distance(qf_dtype dtype, const qf_tensor *a, const qf_tensor 
     return abs(ordered_x - ordered_y);
 }
 
+static uint64_t element_count(const qf_tensor *tensor) {
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) count *= (uint64_t)tensor->dims[i];
+    return count;
+}
+
+static float rounded(qf_dtype dtype, float number) {
+    return dtype == QF_F32 ? number : qf_round_f32(dtype, number, false);
+}
+
+/* A value that a quantise read before, and the attention quantises now (slices and concatenations came between): its
+ * codes by the attention's own scale. False where it has no such numbers. */
+static bool quantise_before(const judge *state, qf_node attention, const qf_tensor *was, qf_dtype dtype,
+                            uint8_t *codes) {
+    const qf_graph *graph = state->after_graph;
+    if (qf_node_op(graph, attention) != QF_OP_attention || !qf_dtype_is_float(was->dtype)) return false;
+    qf_tensor tensor;
+    if (!qf_interpreter_value(state->after, qf_node_operand(graph, attention, QF_IN(attention, out_scale)), &tensor))
+        return false;
+    int64_t mode = qf_node_attribute(graph, attention, QF_ATTR(attention, out_mode))->integer;
+    qf_dtype compute = (qf_dtype)qf_node_attribute(graph, attention, QF_ATTR(attention, out_compute))->integer;
+    float factor = rounded(compute, (float)qf_load_f64(tensor.dtype, tensor.data, 0));
+    if (mode == QF_VALUE_mul_recip) factor = rounded(compute, 1.0F / factor);
+    uint64_t count = element_count(was);
+    for (uint64_t i = 0; i < count; i++) {
+        float x = rounded(compute, (float)qf_load_f64(was->dtype, was->data, (int64_t)i));
+        x = rounded(compute, mode == QF_VALUE_div ? x / factor : x * factor);
+        qf_store_f64(dtype, codes, (int64_t)i, x, true);
+    }
+    return true;
+}
+
 static double scale_of(const judge *state, qf_node attention) {
     const qf_graph *graph = state->after_graph;
     bool paged = qf_node_op(graph, attention) == QF_OP_paged_attention;
@@ -123,13 +155,9 @@ static double scale_of(const judge *state, qf_node attention) {
     return qf_node_attribute(graph, attention, mode)->integer == QF_VALUE_mul ? 1 / scale : scale;
 }
 
-static void judge_site(judge *state, qf_node attention, qf_value old_value, qf_value new_value) {
+static void judge_codes(judge *state, qf_node attention, qf_value new_value, qf_tensor was, qf_tensor is,
+                        qf_tensor exact) {
     judge_result *result = state->result;
-    qf_tensor was, is, exact;
-    if (!qf_interpreter_value(state->before, old_value, &was) || !qf_interpreter_value(state->after, new_value, &is) ||
-        !qf_interpreter_value(state->unrounded, new_value, &exact) || qf_tensor_bytes(&was) != qf_tensor_bytes(&is) ||
-        was.dtype != is.dtype)
-        return;
     double scale = scale_of(state, attention), error_was = 0, error_is = 0;
     uint64_t equal = 0, far = 0, lost = 0, count = qf_tensor_bytes(&is); /* lost: no numbers where there were */
     for (uint64_t i = 0; i < count; i++) {
@@ -162,6 +190,25 @@ static void judge_site(judge *state, qf_node attention, qf_value old_value, qf_v
                    (unsigned long long)far, ratio);
 }
 
+/* False where the two cannot be compared. */
+static bool judge_site(judge *state, qf_node attention, qf_value old_value, qf_value new_value) {
+    qf_tensor was, is, exact;
+    if (!qf_interpreter_value(state->before, old_value, &was) || !qf_interpreter_value(state->after, new_value, &is) ||
+        !qf_interpreter_value(state->unrounded, new_value, &exact) || element_count(&was) != element_count(&is))
+        return false;
+    uint8_t *codes = NULL;
+    bool same = was.dtype == is.dtype;
+    if (!same && qf_dtype_is_float8(is.dtype)) {
+        codes = malloc(element_count(&is) + 1);
+        same = codes && quantise_before(state, attention, &was, is.dtype, codes);
+        was.data = codes;
+        was.dtype = is.dtype;
+    }
+    if (same) judge_codes(state, attention, new_value, was, is, exact);
+    free(codes);
+    return same;
+}
+
 /* The FP8 value that `value` was dequantised from by casts and products with a scale; 0: none. */
 static qf_value codes_of(const qf_graph *graph, qf_value value, uint32_t steps) {
     if (!value.id || qf_dtype_is_float8(qf_value_dtype(graph, value))) return value;
@@ -181,8 +228,7 @@ static void judge_dequantise(judge *state, bool *done, qf_value was, qf_value is
     qf_value codes = qf_node_operand(state->after_graph, node, 0), old = codes_of(state->before_graph, was, 8);
     qf_node site = fused_source(state->after_graph, codes);
     if (!site.id || done[site.id] || !old.id) return;
-    done[site.id] = true;
-    judge_site(state, site, old, codes);
+    done[site.id] = judge_site(state, site, old, codes);
 }
 
 /* Each surviving reader of a fused site's result read something else before: that is what the site replaced. */
@@ -195,8 +241,7 @@ static void compare_readers(judge *state, bool *done) {
             judge_dequantise(state, done, old->operands[i].value, now->operands[i].value);
             qf_node site = fused_source(after, now->operands[i].value);
             if (!site.id || done[site.id] || now->operands[i].value.id == old->operands[i].value.id) continue;
-            done[site.id] = true;
-            judge_site(state, site, old->operands[i].value, now->operands[i].value);
+            done[site.id] = judge_site(state, site, old->operands[i].value, now->operands[i].value);
         }
     }
 }
@@ -223,8 +268,7 @@ static void compare_names(judge *state, bool *done) {
         const qf_value_data *result = qf_value_at(after, qf_result_at(data, 0));
         qf_value old = result->name.id ? named_before(state, result) : (qf_value){0};
         if (!old.id) continue;
-        done[site.id] = true;
-        judge_site(state, site, old, qf_result_at(data, 0));
+        done[site.id] = judge_site(state, site, old, qf_result_at(data, 0));
     }
 }
 
