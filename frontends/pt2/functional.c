@@ -63,23 +63,63 @@ static bool take_outputs(qf_pt2_call *call, const qf_pt2_scope *inner) {
     return true;
 }
 
-static qf_pt2_outcome inline_graph(qf_pt2_call *call) {
-    const json_t *graph = NULL;
-    size_t at = 0;
-    for (; !graph && at < json_array_size(call->arguments); at++) {
-        const json_t *argument = qf_pt2_get(json_array_get(call->arguments, at), "arg");
-        graph = qf_pt2_get(qf_pt2_get(argument, "as_graph"), "graph");
+static const json_t *argument_at(const qf_pt2_call *call, size_t index) {
+    return qf_pt2_get(json_array_get(call->arguments, index), "arg");
+}
+
+/* The first subgraph among the arguments, and which of them it is. */
+static const json_t *find_graph(const qf_pt2_call *call, size_t *out_index) {
+    for (size_t i = 0; i < json_array_size(call->arguments); i++) {
+        const json_t *graph = qf_pt2_get(qf_pt2_get(argument_at(call, i), "as_graph"), "graph");
+        *out_index = i;
+        if (graph) return graph;
     }
+    return NULL;
+}
+
+static qf_pt2_outcome inline_graph(qf_pt2_call *call) {
+    size_t at;
+    const json_t *graph = find_graph(call, &at);
     if (!graph) return qf_pt2_decline(call, "it has no subgraph");
     if (call->scope->depth == QF_PT2_MAX_SUBGRAPHS)
         return qf_pt2_fault(call, QF_ERROR_LIMIT, "subgraphs nested deeper than %d", QF_PT2_MAX_SUBGRAPHS);
     qf_pt2_scope inner = {.graph = graph, .id = ++call->import->scope_count, .depth = call->scope->depth + 1};
-    if (!bind_inputs(call, &inner, at)) return QF_PT2_FAILED;
+    if (!bind_inputs(call, &inner, at + 1)) return QF_PT2_FAILED;
     if (qf_pt2_import_nodes(call->import, &inner) != QF_OK) {
         call->import->failed = true;
         return QF_PT2_FAILED;
     }
     return take_outputs(call, &inner) ? QF_PT2_MAPPED : QF_PT2_FAILED;
+}
+
+/* Every float of the graph is an f32, so that no cast to f32 changes anything. */
+static bool is_all_f32(const json_t *graph) {
+    const json_t *nodes = qf_pt2_get(graph, "nodes");
+    const char *name;
+    json_t *meta;
+    json_object_foreach(qf_pt2_get(graph, "tensor_values"), name, meta) {
+        qf_dtype dtype = qf_pt2_meta_dtype(meta);
+        if (dtype == QF_DTYPE_NONE || qf_pt2_meta_is_complex(meta) || (qf_dtype_is_float(dtype) && dtype != QF_F32))
+            return false;
+    }
+    for (size_t i = 0; i < json_array_size(nodes); i++) /* whose subgraphs have tensors of their own */
+        if (strstr(qf_pt2_text(qf_pt2_get(json_array_get(nodes, i), "target")), PREFIX)) return false;
+    return true;
+}
+
+/* (device type, dtype, enabled, cache enabled, graph, operands...). The operators of an enabled region cast their
+ * inputs by a list that torch keeps for each device; run_decompositions writes those casts out, an export as it is does
+ * not. On a CPU torch takes autocast to anything but 16-bit floats as disabled. */
+static qf_pt2_outcome autocast(qf_pt2_call *call) {
+    size_t at;
+    const json_t *type = qf_pt2_get(argument_at(call, 1), "as_scalar_type");
+    bool to_f32 = json_is_integer(type) && qf_pt2_dtype(json_integer_value(type)) == QF_F32;
+    bool on_cpu = strcmp(qf_pt2_text(qf_pt2_get(argument_at(call, 0), "as_string")), "cpu") == 0;
+    if (json_is_false(qf_pt2_get(argument_at(call, 2), "as_bool")) ||
+        (to_f32 && (on_cpu || is_all_f32(find_graph(call, &at)))))
+        return inline_graph(call);
+    return qf_pt2_decline(call, "autocast is enabled: its operators cast their inputs, which only "
+                                "run_decompositions({}) writes out");
 }
 
 /* --- auto_functionalized_v2(operator, arguments..., _x_base_index, _x_size, ..., _all_bases) --- */
@@ -171,11 +211,7 @@ static qf_pt2_outcome functionalised(qf_pt2_call *call) {
 qf_pt2_outcome qf_pt2_map_higher_order(qf_pt2_call *call) {
     const char *name = call->target + sizeof PREFIX - 1;
     if (strcmp(name, "wrap_with_set_grad_enabled") == 0) return inline_graph(call);
-    /* (device type, dtype, enabled, cache enabled, graph, operands...): where enabled, it casts by itself. */
-    if (strcmp(name, "wrap_with_autocast") == 0) {
-        const json_t *enabled = qf_pt2_get(qf_pt2_get(json_array_get(call->arguments, 2), "arg"), "as_bool");
-        return json_is_false(enabled) ? inline_graph(call) : qf_pt2_decline(call, "it casts its operators' inputs");
-    }
+    if (strcmp(name, "wrap_with_autocast") == 0) return autocast(call);
     if (strcmp(name, "auto_functionalized_v2") == 0) return functionalised(call);
     return qf_pt2_decline(call, "it is control flow, or holds an operator in a way that the importer does not know");
 }

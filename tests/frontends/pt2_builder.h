@@ -18,13 +18,16 @@
  *   y 7[2,s0] = aten.add.Tensor self=%x other=2.0
  *   a 7[2], b 7[2] = op ...    several results; "-" for none
  *   output y
+ *   graph g                a subgraph, of lines as the program's: input, nodes, output
+ *   end
  *   number n s1            a user input that is a symbolic integer
  *   guard L['x'].size()[0] >= 2
  * Arguments: %name, [%a,%b], [None,%a], [1,-1,$s], $s (symbolic integer), 3, 2.5, 2.0j, true, 'text, dtype:13, op:name,
- * None.
+ * graph:g, None. Those of higher-order operators have no names: =%x.
  */
 typedef struct program {
     json_t *inputs, *outputs, *nodes, *values, *numbers, *input_specs, *output_specs, *config, *guards;
+    json_t *graphs;
     struct {
         char name[64];
         const void *data;
@@ -73,6 +76,7 @@ static inline program *p_begin(void) {
     p->output_specs = json_array();
     p->config = json_object();
     p->guards = json_array();
+    p->graphs = json_object();
     p->major = 8;
     return p;
 }
@@ -168,30 +172,58 @@ static inline void p_node(program *p, char *line) {
     while ((word = strtok_r(NULL, " ", &rest))) {
         char *value = strchr(word, '=');
         *value++ = '\0';
-        (void)json_array_append_new(arguments,
-                                    json_pack("{s:s,s:o,s:i}", "name", word, "arg", p_value(value), "kind", 1));
+        json_t *graph = strncmp(value, "graph:", 6) == 0 ? json_object_get(p->graphs, value + 6) : NULL;
+        json_t *argument =
+            graph ? json_pack("{s:{s:s,s:O}}", "as_graph", "name", value + 6, "graph", graph) : p_value(value);
+        (void)json_array_append_new(arguments, json_pack("{s:s,s:o,s:i}", "name", word, "arg", argument, "kind", 1));
     }
     (void)json_array_append_new(p->nodes, json_pack("{s:s,s:o,s:o,s:{s:s}}", "target", target, "inputs", arguments,
                                                     "outputs", p_results(p, line), "metadata", "stack_trace",
                                                     "  File \"/a/model.py\", line 7, in forward\n"));
 }
 
+static inline void p_end(program *p) {
+    json_t *parts[] = {p->inputs,      p->outputs,      p->nodes,  p->values, p->numbers,
+                       p->input_specs, p->output_specs, p->config, p->guards, p->graphs};
+    for (size_t i = 0; i < QF_COUNT_OF(parts); i++) json_decref(parts[i]);
+    free(p);
+}
+
+static inline void p_line(program *p, char *line) {
+    char name[64], meta[64];
+    if (sscanf(line, "input %63s %63s", name, meta) == 2) {
+        p_source(p, "input", name, meta);
+    } else if (sscanf(line, "buffer %63s %63s", name, meta) == 2) {
+        p_source(p, "buffer", name, meta);
+    } else if (sscanf(line, "number %63s %63s", name, meta) == 2) {
+        p_number(p, name, meta);
+    } else if (strncmp(line, "guard ", 6) == 0) {
+        (void)json_array_append_new(p->guards, json_string(line + 6));
+    } else if (sscanf(line, "output %63s", name) == 1) {
+        (void)json_array_append_new(p->output_specs, json_pack("{s:{s:o}}", "user_output", "arg", p_tensor(name)));
+        (void)json_array_append_new(p->outputs, p_tensor(name));
+    } else if (*line) {
+        p_node(p, line);
+    }
+}
+
 static inline void p_lines(program *p, const char *text) {
-    char *copy = strdup(text), *rest = NULL, name[64], meta[64];
+    char *copy = strdup(text), *rest = NULL, name[64] = "";
+    program *inner = NULL;
     for (char *line = strtok_r(copy, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         line += strspn(line, " ");
-        if (sscanf(line, "input %63s %63s", name, meta) == 2)
-            p_source(p, "input", name, meta);
-        else if (sscanf(line, "buffer %63s %63s", name, meta) == 2)
-            p_source(p, "buffer", name, meta);
-        else if (sscanf(line, "number %63s %63s", name, meta) == 2)
-            p_number(p, name, meta);
-        else if (strncmp(line, "guard ", 6) == 0)
-            (void)json_array_append_new(p->guards, json_string(line + 6));
-        else if (sscanf(line, "output %63s", name) == 1)
-            (void)json_array_append_new(p->output_specs, json_pack("{s:{s:o}}", "user_output", "arg", p_tensor(name)));
-        else if (*line)
-            p_node(p, line);
+        if (!inner && sscanf(line, "graph %63s", name) == 1) {
+            inner = p_begin();
+        } else if (inner && strcmp(line, "end") == 0) {
+            (void)json_object_set_new(p->graphs, name,
+                                      json_pack("{s:O,s:O,s:O,s:O,s:O}", "inputs", inner->inputs, "outputs",
+                                                inner->outputs, "nodes", inner->nodes, "tensor_values", inner->values,
+                                                "sym_int_values", inner->numbers));
+            p_end(inner);
+            inner = NULL;
+        } else {
+            p_line(inner ? inner : p, line);
+        }
     }
     free(copy);
 }
@@ -258,13 +290,6 @@ static inline void *p_pack(const char *json, program *p, bool stored, size_t *ou
     free(weights);
     *out_size = size;
     return data;
-}
-
-static inline void p_end(program *p) {
-    json_t *parts[] = {p->inputs,      p->outputs,      p->nodes,  p->values, p->numbers,
-                       p->input_specs, p->output_specs, p->config, p->guards};
-    for (size_t i = 0; i < QF_COUNT_OF(parts); i++) json_decref(parts[i]);
-    free(p);
 }
 
 /* The archive's bytes, for free(); the program is used up. */
