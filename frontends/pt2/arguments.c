@@ -205,6 +205,12 @@ bool qf_pt2_axis(qf_pt2_call *call, int64_t axis, uint32_t rank, uint32_t *out) 
     return true;
 }
 
+bool qf_pt2_names_no_axes(qf_pt2_call *call, const char *name) {
+    qf_dim dims[1];
+    uint32_t count;
+    return qf_pt2_dims(call, name, dims, 1, &count) && count == 0;
+}
+
 bool qf_pt2_read_axes(qf_pt2_call *call, const char *name, uint32_t rank, qf_pt2_axes *out) {
     int64_t values[QF_MAX_RANK * 2];
     uint32_t count = 0;

@@ -50,11 +50,13 @@ qf_dim qf_pt2_constant(const qf_pt2_call *call, int64_t value);
 /* axis made non-negative for `rank` (a scalar has the axes -1 and 0), which counts the last axis of complex values;
  * false when out of range, after a failure. */
 bool qf_pt2_axis(qf_pt2_call *call, int64_t axis, uint32_t rank, uint32_t *out);
-/* Axes of an argument, sorted, each once; all where it is absent. False: out of range, after a failure. */
+/* Axes of an argument, sorted, each once; all where it is absent or an empty list. False: out of range, after a
+ * failure. */
 typedef struct qf_pt2_axes {
     int64_t items[QF_MAX_RANK];
     uint32_t count;
 } qf_pt2_axes;
+bool qf_pt2_names_no_axes(qf_pt2_call *call, const char *name); /* an empty list */
 bool qf_pt2_read_axes(qf_pt2_call *call, const char *name, uint32_t rank, qf_pt2_axes *out);
 
 /* --- emitting: as in frontends/emit.h --- */

@@ -400,6 +400,7 @@ qf_pt2_outcome qf_pt2_map_flip(qf_pt2_call *call) {
     uint32_t rank = qf_pt2_rank(call, x);
     qf_pt2_axes axes;
     if (rank > QF_MAX_RANK) return qf_pt2_decline(call, no_shape);
+    if (qf_pt2_names_no_axes(call, "dims")) return qf_pt2_done(call, x);
     if (!qf_pt2_read_axes(call, "dims", rank, &axes)) return QF_PT2_FAILED;
     for (uint32_t i = 0; i < axes.count; i++) {
         qf_dim last = qf_dim_add_constant(call->import->context, qf_pt2_dim_of(call, x, (int32_t)axes.items[i]), -1);

@@ -51,9 +51,10 @@ qf_pt2_outcome qf_pt2_map_like(qf_pt2_call *call) {
     qf_dtype dtype;
     if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, "the shape of its input is unknown");
     if (!dtype_or(call, qf_pt2_dtype_of(call, x), &dtype)) return qf_pt2_decline(call, no_type);
-    double number = qf_pt2_number(call, "fill_value", call->row->argument);
-    return qf_pt2_done(call,
-                       qf_pt2_filled(call, dtype, number, qf_value_dims(qf_pt2_graph(call), x), qf_pt2_rank(call, x)));
+    qf_value number = qf_pt2_has(call, "fill_value") ? qf_pt2_number_value(call, "fill_value", dtype)
+                                                     : qf_pt2_scalar(call, dtype, call->row->argument);
+    return qf_pt2_done(
+        call, qf_import_full(qf_pt2_target(call), number, qf_value_dims(qf_pt2_graph(call), x), qf_pt2_rank(call, x)));
 }
 
 qf_pt2_outcome qf_pt2_map_scalar_tensor(qf_pt2_call *call) {

@@ -343,7 +343,9 @@ qf_pt2_outcome qf_pt2_map_fill(qf_pt2_call *call) {
         return qf_pt2_done(call,
                            qf_import_expand(qf_pt2_target(call), qf_pt2_cast(call, value, qf_pt2_dtype_of(call, x)),
                                             qf_value_dims(qf_pt2_graph(call), x), rank));
-    return qf_pt2_done(call, qf_pt2_like(call, x, qf_pt2_number(call, "value", 0)));
+    value = qf_pt2_has(call, "value") ? qf_pt2_number_value(call, "value", qf_pt2_dtype_of(call, x))
+                                      : qf_pt2_scalar(call, qf_pt2_dtype_of(call, x), 0); /* zero_ */
+    return qf_pt2_done(call, qf_import_full(qf_pt2_target(call), value, qf_value_dims(qf_pt2_graph(call), x), rank));
 }
 
 /* Checks of what is known already, and hints. */

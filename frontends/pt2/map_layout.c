@@ -72,6 +72,7 @@ qf_pt2_outcome qf_pt2_map_squeeze(qf_pt2_call *call) {
     qf_pt2_axes axes;
     qf_dim dims[QF_MAX_RANK];
     if (!ranked(call, x)) return qf_pt2_decline(call, no_shape);
+    if (qf_pt2_names_no_axes(call, "dim")) return qf_pt2_done(call, x);
     if (!qf_pt2_read_axes(call, "dim", rank, &axes)) return QF_PT2_FAILED;
     for (uint32_t i = 0, next = 0; i < rank; i++) {
         bool named = next < axes.count && axes.items[next] == (int64_t)i;

@@ -27,6 +27,15 @@ qf_pt2_outcome qf_pt2_map_reduce(qf_pt2_call *call) {
     return qf_pt2_done(call, qf_pt2_reduce(call, op, x, axes.items, axes.count, qf_pt2_bool(call, "keepdim", false)));
 }
 
+/* How many elements are not zero. */
+qf_pt2_outcome qf_pt2_map_count(qf_pt2_call *call) {
+    qf_value x = qf_pt2_cast(call, qf_pt2_cast(call, qf_pt2_in(call, "self"), QF_I1), QF_I64);
+    qf_pt2_axes axes;
+    if (qf_pt2_rank(call, x) > QF_MAX_RANK) return qf_pt2_decline(call, no_shape);
+    if (!qf_pt2_read_axes(call, "dim", qf_pt2_rank(call, x), &axes)) return QF_PT2_FAILED;
+    return qf_pt2_done(call, qf_pt2_reduce(call, QF_OP_reduce_sum, x, axes.items, axes.count, false));
+}
+
 /* any and all; row argument: reduce_max, reduce_min. */
 qf_pt2_outcome qf_pt2_map_reduce_logical(qf_pt2_call *call) {
     qf_value x = qf_pt2_cast(call, qf_pt2_in(call, "self"), QF_I1);
@@ -143,9 +152,9 @@ qf_pt2_outcome qf_pt2_map_rms_norm(qf_pt2_call *call) {
 }
 
 /* --- order --- */
-/* topk, and sort as the top of all; row argument 1: sort. */
+/* topk, and sort as the top of all; row argument 1: sort; 2: argsort, which gives the indices only. */
 qf_pt2_outcome qf_pt2_map_top_k(qf_pt2_call *call) {
-    bool sort = call->row->argument == 1;
+    bool sort = call->row->argument != 0, only_indices = call->row->argument == 2;
     qf_value x = qf_pt2_in(call, "self");
     uint32_t axis;
     qf_dim count;
@@ -163,6 +172,7 @@ qf_pt2_outcome qf_pt2_map_top_k(qf_pt2_call *call) {
         sort ? qf_pt2_bool(call, "descending", false) : qf_pt2_bool(call, "largest", true);
     qf_node node = qf_import_node(qf_pt2_target(call), QF_OP_top_k, &x, 1, attributes, 2);
     if (!node.id) return QF_PT2_FAILED;
+    if (only_indices) return qf_pt2_done(call, qf_node_result(qf_pt2_graph(call), node, QF_OUT(top_k, indices)));
     if (call->output_count > 1) call->outputs[1] = qf_node_result(qf_pt2_graph(call), node, QF_OUT(top_k, indices));
     return qf_pt2_done(call, qf_node_result(qf_pt2_graph(call), node, 0));
 }

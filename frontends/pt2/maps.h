@@ -44,6 +44,10 @@ typedef enum qf_pt2_function {
     QF_PT2_HARDSWISH
 } qf_pt2_function;
 
+/* map_scatter.c: x [T, ...] with rows i of source [S, ...] added at index[i], of index [S]. 0 after a failure, or where
+ * no way is known that is not too large. */
+qf_value qf_pt2_add_rows(qf_pt2_call *call, qf_value x, qf_value index, qf_value source);
+
 /* map_quantise.c: (a * a_scale) @ (b * b_scale) + bias as `out`; reason where it does not fit. */
 typedef struct qf_pt2_scaled_product {
     qf_value a, b, a_scale, b_scale, bias;
