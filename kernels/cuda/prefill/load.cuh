@@ -106,14 +106,15 @@ __device__ __forceinline__ void start_query(const qf_prefill_params &p, const Sh
 }
 
 // Hands the work of a query stage to the other warps, its rows as they come. `scale`: of lanes 0 to 3, one of Scales.
+// Each of them arrives for what it wrote itself: order that does not pass through a warp's lanes is also what racecheck
+// understands.
 template <class C>
 __device__ __forceinline__ void publish_work(const Shared<C> &shared, const Work &work, float scale,
                                              Ring<C::kQueryStages> &ring) {
     const int lane = threadIdx.x & 31;
-    if (lane < 4) reinterpret_cast<float *>(&shared.scales[ring.stage])[lane] = scale;
-    __syncwarp();
-    if (lane == 0) {
-        shared.work[ring.stage] = work;
+    if (lane == 0) shared.work[ring.stage] = work;
+    if (lane < kScales) {
+        reinterpret_cast<float *>(&shared.scales[ring.stage])[lane] = scale;
         barrier_arrive(shared_address(&shared.barriers->query_full[ring.stage]));
     }
     ring.advance();

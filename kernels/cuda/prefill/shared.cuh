@@ -94,6 +94,7 @@ struct Work {
 struct Scales {
     float q, k, v, out;
 };
+constexpr int kScales = sizeof(Scales) / sizeof(float);
 
 template <class C>
 struct Barriers {
@@ -174,7 +175,7 @@ __device__ __forceinline__ void init_barriers(Barriers<C> &b, int cluster) {
     constexpr int kConsumerWarps = 4 * C::kConsumers;
     const int readers = C::kShares ? kConsumerWarps * cluster : kConsumerWarps;
     for (int i = 0; i < C::kQueryStages; ++i) {
-        barrier_init(shared_address(&b.query_full[i]), 1);
+        barrier_init(shared_address(&b.query_full[i]), kScales); // the lanes that describe the work
         barrier_init(shared_address(&b.query_empty[i]), kConsumerWarps + C::kFollowers);
     }
     for (int i = 0; i < C::kKeyStages; ++i) {
