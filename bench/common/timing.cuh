@@ -47,6 +47,51 @@ struct Timing {
     unsigned megahertz, watts;
 };
 
+// What is timed beside others. `replays` of the graph make a turn.
+struct Turn {
+    cudaGraphExec_t exec;
+    int launches, replays;
+};
+
+struct TurnTiming : Timing {
+    double ratio; // of a turn's time to the first one's of the same round, median
+};
+
+// Rounds of one turn each, every second round backwards, so that all meet the same clock and power; microseconds a
+// launch. The first round warms up.
+inline std::vector<TurnTiming> time_in_turns(const std::vector<Turn> &turns, cudaStream_t stream, int rounds) {
+    static const Monitor monitor;
+    const size_t count = turns.size();
+    std::vector<std::vector<double>> times(count), ratios(count);
+    std::vector<TurnTiming> timings(count);
+    cudaEvent_t begin, end;
+    CHECK(cudaEventCreate(&begin));
+    CHECK(cudaEventCreate(&end));
+    for (int round = -1; round < rounds; ++round) {
+        for (size_t i = 0; i < count; ++i) {
+            const size_t at = round % 2 != 0 ? count - 1 - i : i;
+            const Turn &turn = turns[at];
+            CHECK(cudaEventRecord(begin, stream));
+            for (int replay = 0; replay < turn.replays; ++replay) CHECK(cudaGraphLaunch(turn.exec, stream));
+            CHECK(cudaEventRecord(end, stream));
+            if (round == rounds - 1) timings[at].megahertz = monitor.megahertz(), timings[at].watts = monitor.watts();
+            CHECK(cudaEventSynchronize(end));
+            float milliseconds;
+            CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
+            if (round >= 0) times[at].push_back(milliseconds * 1e3 / turn.launches / turn.replays);
+        }
+        for (size_t i = 0; i < count && round >= 0; ++i) ratios[i].push_back(times[i].back() / times[0].back());
+    }
+    for (size_t i = 0; i < count; ++i) {
+        std::sort(times[i].begin(), times[i].end()), std::sort(ratios[i].begin(), ratios[i].end());
+        timings[i].low = times[i].front(), timings[i].high = times[i].back();
+        timings[i].median = times[i][times[i].size() / 2], timings[i].ratio = ratios[i][ratios[i].size() / 2];
+    }
+    CHECK(cudaEventDestroy(begin));
+    CHECK(cudaEventDestroy(end));
+    return timings;
+}
+
 // Nine times `replays` replays of a graph of `launches` launches; microseconds a launch.
 inline Timing time_graph(cudaGraphExec_t exec, int launches, cudaStream_t stream, int replays = 1) {
     static const Monitor monitor;

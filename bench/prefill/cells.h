@@ -46,6 +46,6 @@ inline const std::vector<Cell> kPaged16Cells = {{1, 4096, 32, 8, 128, 0, 0}, {1,
 
 // Heads of the packed mix, whose lengths are the bench's; and its sequences alone.
 inline const std::vector<Cell> kMixUniformCells = {{1, 16384, 32, 8, 128, 0, 0}, {15, 1024, 32, 8, 128, 0, 0}};
-inline const std::vector<Cell> kMixCells = {{16, 1024, 32, 8, 128, 0, 0}};
+inline const Cell kMixCell = {16, 1024, 32, 8, 128, 0, 0};
 
 } // namespace bench
