@@ -45,7 +45,10 @@ std::unique_ptr<Run> make_run(const Cell &cell, const Variant &variant) {
 }
 
 const char *form_of(const qf_prefill_choice &choice) {
-    return choice.cluster > 1 ? "before, shared" : choice.before_ctas > 0 ? "before" : "";
+    return choice.divide_from < INT32_MAX ? "before, shared, divided"
+           : choice.cluster > 1           ? "before, shared"
+           : choice.before_ctas > 0       ? "before"
+                                          : "";
 }
 
 #ifdef QF_PREFILL_CLOCKS

@@ -212,7 +212,7 @@ inline Run::Run(const Cell &cell, const Variant &variant, const Shape &the_shape
     for (int length : shape.lengths) host_start.push_back(host_start.back() + length);
     table.upload(host_table), lengths.upload(shape.lengths), start.upload(host_start);
     scales.upload({1.0f, 1.0f, 1.0f, 0.01f}), ticket.upload({0});
-    qf_prefill_fill(&problem, &p);
+    qf_prefill_fill(&problem, &choice, &p);
     if (options.section > 0) p.section_heads = options.section;
     set_pointers(cell, variant);
 #ifdef QF_PREFILL_TRACE

@@ -173,11 +173,11 @@ qf_status qf_cuda_prefill(qf_cuda_recorder *recorder, const qf_kernel_step *step
     if (!make_problem(step, at, &problem) || !takes(at, &problem, &extras, step))
         return qf_cuda_attend(recorder, step, at, least_rows);
     problem.tile_rows = qf_prefill_choose_rows(&problem, (int)recorder->processor_count);
-    qf_prefill_fill(&problem, &params);
+    const qf_prefill_choice choice = qf_prefill_choose(&problem, (int)recorder->processor_count);
+    qf_prefill_fill(&problem, &choice, &params);
     if (!QF_CUDA_F32_SCALES(at, &extras, &params)) return qf_cuda_attend(recorder, step, at, least_rows);
     fill_params(step, at, &extras, least_rows, &params);
     params.ticket = qf_cuda_zeroed(recorder, sizeof *params.ticket);
-    const qf_prefill_choice choice = qf_prefill_choose(&problem, (int)recorder->processor_count);
     for (uint32_t i = 0; i < QF_COUNT_OF(variants); i++) {
         if (memcmp(&variants[i].form, &choice.form, sizeof choice.form) != 0) continue;
         if (choice.transposed_bytes > 0) params.transposed = qf_cuda_scratch(recorder, choice.transposed_bytes);

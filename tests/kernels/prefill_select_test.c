@@ -23,6 +23,11 @@ static qf_prefill_problem usual(void) {
                                 .window_right = -1};
 }
 
+static void fill(const qf_prefill_problem *problem, qf_prefill_params *params) {
+    const qf_prefill_choice choice = qf_prefill_choose(problem, MULTIPROCESSORS);
+    qf_prefill_fill(problem, &choice, params);
+}
+
 static void refuses(qf_prefill_problem problem, const char *reason) {
     const char *found = qf_prefill_refusal(&problem);
     assert_non_null(found);
@@ -119,14 +124,50 @@ static void test_v_is_transposed_before_where_that_pays(void **state) {
         const qf_prefill_choice choice = qf_prefill_choose(&p, MULTIPROCESSORS);
         const int64_t blocks = (int64_t)p.batch * p.kv_heads * p.kv_tokens / QF_PREFILL_BLOCK_KEYS;
         const int before = all[i].cluster > 0;
-        qf_prefill_fill(&p, &params);
+        qf_prefill_fill(&p, &choice, &params);
         assert_int_equal(choice.form.transpose, before ? QF_PREFILL_TRANSPOSE_BEFORE : QF_PREFILL_TRANSPOSE_INSIDE);
         assert_int_equal(choice.cluster, before ? all[i].cluster : 1);
         assert_int_equal(choice.ctas % choice.cluster, 0);
         assert_int_equal(params.cluster, choice.cluster);
         assert_int_equal(params.span_tokens, choice.cluster * params.tile_tokens);
         assert_int_equal(choice.before_ctas, before ? blocks * (p.head_dim > 128 ? 2 : 1) : 0);
-        assert_int_equal(choice.transposed_bytes, before ? blocks * QF_PREFILL_BLOCK_KEYS * p.head_dim : 0);
+        if (choice.divide_from == INT32_MAX)
+            assert_int_equal(choice.transposed_bytes, before ? blocks * QF_PREFILL_BLOCK_KEYS * p.head_dim : 0);
+    }
+}
+
+/* Pairs of tiles that a last wave of at most half of the clusters takes, where all are equally long. */
+static void test_the_keys_of_a_short_last_wave_are_divided(void **state) {
+    (void)state;
+    static const struct {
+        int head_dim, kv_heads, group, batch, tokens, causal, from, pairs;
+    } all[] = {
+        {128, 16, 1, 1, 16384, 0, 660, 688},       {128, 8, 4, 1, 8192, 0, 660, 688},
+        {128, 8, 5, 4, 4096, 0, 1716, 1728},       {128, 16, 1, 1, 16384, 1, INT32_MAX, 688},
+        {128, 8, 4, 1, 16384, 0, INT32_MAX, 1368}, {256, 8, 1, 4, 4096, 0, INT32_MAX, 512},
+        {128, 16, 1, 4, 4096, 0, INT32_MAX, 1408},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        qf_prefill_problem p = usual();
+        qf_prefill_params params;
+        p.head_dim = all[i].head_dim, p.kv_heads = all[i].kv_heads, p.group = all[i].group, p.batch = all[i].batch;
+        p.q_tokens = p.kv_tokens = all[i].tokens, p.causal = all[i].causal;
+        const qf_prefill_choice choice = qf_prefill_choose(&p, MULTIPROCESSORS);
+        qf_prefill_fill(&p, &choice, &params);
+        assert_int_equal(choice.divide_from, all[i].from);
+        assert_int_equal(params.divide_from, all[i].from);
+        assert_int_equal((p.q_tokens + params.span_tokens - 1) / params.span_tokens * p.batch * p.kv_heads,
+                         all[i].pairs);
+        if (all[i].from == INT32_MAX) continue;
+        const int64_t v = (int64_t)p.batch * p.kv_heads * p.kv_tokens * p.head_dim;
+        assert_int_equal(params.shares_offset, v);
+        assert_int_equal(choice.transposed_bytes, v + (int64_t)qf_prefill_share_bytes(choice.form) * choice.ctas / 2);
+        p.window_left = 4000; /* tiles at the beginning see fewer keys */
+        assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).divide_from, INT32_MAX);
+        p.window_left = -1, p.kv_tokens = 1024;
+        assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).divide_from, INT32_MAX);
+        p.kv_tokens = p.q_tokens, p.batch = 1, p.packed = 1;
+        assert_int_equal(qf_prefill_choose(&p, MULTIPROCESSORS).divide_from, INT32_MAX);
     }
 }
 
@@ -174,7 +215,7 @@ static void test_rows_are_divided_by_the_group_exactly(void **state) {
         qf_prefill_problem p = usual();
         qf_prefill_params params;
         p.group = group;
-        qf_prefill_fill(&p, &params);
+        fill(&p, &params);
         assert_int_equal(params.tile_tokens, 192 / group);
         for (int row = 0; row < 192; row++) assert_int_equal(row * params.group_magic >> 16, row / group);
     }
@@ -184,19 +225,19 @@ static void test_windows_become_distances(void **state) {
     (void)state;
     qf_prefill_problem p = usual();
     qf_prefill_params params;
-    qf_prefill_fill(&p, &params);
+    fill(&p, &params);
     assert_int_equal(params.left, QF_PREFILL_UNLIMITED);
     assert_int_equal(params.right, 0); /* causal */
     p.causal = 0, p.window_left = 0, p.window_right = 7;
-    qf_prefill_fill(&p, &params);
+    fill(&p, &params);
     assert_int_equal(params.left, 0);
     assert_int_equal(params.right, 7);
     p.window_right = -1;
-    qf_prefill_fill(&p, &params);
+    fill(&p, &params);
     assert_int_equal(params.right, QF_PREFILL_UNLIMITED);
     assert_true(params.section_heads >= 1);
     p.kv_tokens = QF_PREFILL_UNLIMITED / 2 - 1;
-    qf_prefill_fill(&p, &params);
+    fill(&p, &params);
     assert_int_equal(params.section_heads, 1);
 }
 
@@ -307,7 +348,7 @@ static void test_rows_of_a_tile_reach_the_box_and_the_parameters(void **state) {
             qf_prefill_params params;
             p.group = group, p.tile_rows = rows;
             qf_prefill_describe_query(&p, &q, &map);
-            qf_prefill_fill(&p, &params);
+            fill(&p, &params);
             assert_int_equal(params.tile_tokens, (rows ? rows : 192) / group);
             assert_int_equal(map.box[3], params.tile_tokens);
             assert_true(qf_prefill_most_tiles(&p) * params.tile_tokens >= 1000.0 * 2 * 8);
@@ -343,6 +384,7 @@ int main(void) {
         cmocka_unit_test(test_a_soft_cap_takes_scores_in_f32),
         cmocka_unit_test(test_launches_fit_the_device),
         cmocka_unit_test(test_v_is_transposed_before_where_that_pays),
+        cmocka_unit_test(test_the_keys_of_a_short_last_wave_are_divided),
         cmocka_unit_test(test_v_is_transposed_inside_otherwise),
         cmocka_unit_test(test_wishes_are_granted),
         cmocka_unit_test(test_rows_are_divided_by_the_group_exactly),

@@ -121,6 +121,12 @@ QF_PREFILL_FUNCTION int qf_prefill_transposed_stages(qf_prefill_form form) {
     return qf_prefill_row_bytes(form) > 128 ? 2 : 3;
 }
 
+// Bytes that a CTA hands to the other one of its cluster where they divide the keys of a tile: O in f32, and four
+// numbers more, of every thread that computes.
+QF_PREFILL_FUNCTION int qf_prefill_share_bytes(qf_prefill_form form) {
+    return qf_prefill_tile_rows(form) * form.head_dim * 4 + 128 * qf_prefill_consumers(form) * 16;
+}
+
 // Panels of a block of V^T, a CTA of the launch before each.
 QF_PREFILL_FUNCTION int qf_prefill_panels(qf_prefill_form form) {
     return qf_prefill_row_bytes(form) / qf_prefill_panel_bytes(form);

@@ -104,6 +104,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
     Ring<C::kQueryStages> query;
     Ring<C::kKeyStages> keys;
     Ring<C::kTransposedStages> transposed;
+    Ring<1> share;
     const bool elected = (threadIdx.x & 31) == 0;
     using Descriptor = MatrixDescriptor<C::kSwizzle>;
     const Descriptor k_base = Descriptor::at(shared.keys);
@@ -114,7 +115,7 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
     for (;;) {
         trace<kTraceNext>(p);
         barrier_wait(shared_address(&barriers.query_full[query.stage]), query.parity);
-        const Work work = read_work(shared.work[query.stage]);
+        const Work work = read_work<C>(shared.work[query.stage]);
         if (work.sequence < 0) return;
         trace<kTraceWork>(p);
         const uint32_t rows = shared.query + query.stage * C::kQueryBytes + consumer * 64 * C::kPanelBytes;
@@ -129,8 +130,9 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         state.clear(Scores::kNone);
         // Tiles `last` to `first` are computed; rows of other warpgroups see the others.
         const bool sees = reach.begin < reach.end;
-        const int first = sees ? max(reach.begin / C::kKeys, work.tile_begin) : work.tile_begin;
-        const int last = sees ? min((reach.end + C::kKeys - 1) / C::kKeys, work.tile_end) - 1 : first - 1;
+        const int end = C::kShares ? own_tile_end(work, share_rank<C>()) : work.tile_end;
+        const int first = sees ? min(max(reach.begin / C::kKeys, work.tile_begin), end) : work.tile_begin;
+        const int last = sees ? max(min((reach.end + C::kKeys - 1) / C::kKeys, end), first) - 1 : first - 1;
         skip_tiles<C>(p, barriers, keys, transposed, work.tile_end - 1 - last);
         if (last >= first) barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
 #pragma unroll 1
@@ -164,9 +166,22 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         }
         skip_tiles<C>(p, barriers, keys, transposed, first - work.tile_begin);
         trace<kTraceEpilogue>(p);
-        float sums[2];
-        state.row_sums(sums);
-        finish_rows<C>(p, work, shared.scales[query.stage], consumer, rows, state.o, sums, state.reference);
+        bool finishes = true;
+        if constexpr (C::kShares) {
+            if (work.apart > 0) {
+                finishes = share_rank<C>() == 0;
+                if (finishes)
+                    receive_share<C>(p, barriers, consumer, share.parity, state);
+                else
+                    send_share<C>(p, barriers, consumer, share.parity, state);
+                share.advance();
+            }
+        }
+        if (finishes) {
+            float sums[2];
+            state.row_sums(sums);
+            finish_rows<C>(p, work, shared.scales[query.stage], consumer, rows, state.o, sums, state.reference);
+        }
         async_proxy_fence();
         __syncwarp();
         jitter();

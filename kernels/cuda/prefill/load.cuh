@@ -16,6 +16,11 @@ __device__ __forceinline__ uint16_t all_ctas(const qf_prefill_params &p) {
     return static_cast<uint16_t>((1 << p.cluster) - 1);
 }
 
+// Those that take a tile of keys which this CTA copies for itself.
+__device__ __forceinline__ uint16_t own_copies(const qf_prefill_params &p, const Work &work) {
+    return work.apart > 0 ? static_cast<uint16_t>(1 << cluster_rank()) : all_ctas(p);
+}
+
 template <class C>
 __device__ __forceinline__ int log2_cluster(const qf_prefill_params &p) {
     return C::kShares ? p.cluster - 1 : 0;
@@ -58,28 +63,34 @@ struct KeyLoader {
     __device__ __forceinline__ int boxes(int tile) const {
         return p.page_size > 0 ? (min(work.length - tile * C::kKeys, C::kKeys) + box_keys - 1) / box_keys : 1;
     }
-    __device__ __forceinline__ BoxSource source(int tile) const {
+    // Of a tile that may lie before those of the work, which begin with `least`.
+    __device__ __forceinline__ BoxSource source(int tile, int least) const {
         const int key = tile * C::kKeys + lane * box_keys;
         if (p.page_size == 0) return {key, work.sequence};
-        if (tile < work.tile_begin || lane >= boxes(tile)) return {0, 0};
+        if (tile < least || lane >= boxes(tile)) return {0, 0};
         return {key % p.page_size, p.block_table[work.sequence * p.block_table_stride + key / p.page_size]};
     }
     __device__ __forceinline__ uint32_t bytes(int tile) const {
         return boxes(tile) * box_keys * C::kRowBytes;
     }
-    // Starts the copy of one tile, into all CTAs of the cluster; lanes of the warp together.
+    // Starts the copy of one tile into this CTA; of a cluster, into all that `ctas` names. Lanes of the warp together.
     __device__ __forceinline__ void start(const void *map, uint32_t stage, uint32_t barrier, int tile,
-                                          const BoxSource &from) const {
+                                          const BoxSource &from, uint16_t ctas) const {
         const int count = boxes(tile);
         if (lane == 0) barrier_arrive_expect(barrier, count * box_keys * C::kRowBytes);
         __syncwarp();
+        copy(map, stage, barrier, count, from, ctas);
+    }
+    // The same without saying how much will come; `count` boxes.
+    __device__ __forceinline__ void copy(const void *map, uint32_t stage, uint32_t barrier, int count,
+                                         const BoxSource &from, uint16_t ctas) const {
         if (lane >= count) return;
 #pragma unroll
         for (int panel = 0; panel < C::kPanels; ++panel) {
             const uint32_t to = stage + (panel * C::kKeys + lane * box_keys) * C::kPanelBytes;
             if constexpr (C::kShares) {
                 tensor_copy_4d_multicast(to, map, panel * C::kPanelBytes, from.token, work.kv_head, from.outer, barrier,
-                                         all_ctas(p), kEvictNormal);
+                                         ctas, kEvictNormal);
             } else {
                 tensor_copy_4d(to, map, panel * C::kPanelBytes, from.token, work.kv_head, from.outer, barrier,
                                kEvictNormal);
@@ -112,7 +123,7 @@ template <class C>
 __device__ __forceinline__ void publish_work(const Shared<C> &shared, const Work &work, float scale,
                                              Ring<C::kQueryStages> &ring) {
     const int lane = threadIdx.x & 31;
-    if (lane == 0) shared.work[ring.stage] = work;
+    if (lane == 0) write_work<C>(shared.work[ring.stage], work);
     if (lane < kScales) {
         reinterpret_cast<float *>(&shared.scales[ring.stage])[lane] = scale;
         barrier_arrive(shared_address(&shared.barriers->query_full[ring.stage]));
@@ -134,12 +145,12 @@ struct ValueLoader {
         if constexpr (C::kTransposes) {
             barrier_wait(shared_address(&barriers.values_empty[ring.stage]), ring.parity ^ 1);
             loader.start(&p.v_map, shared.values + ring.stage * C::kTileBytes,
-                         shared_address(&barriers.values_full[ring.stage]), tile, from);
+                         shared_address(&barriers.values_full[ring.stage]), tile, from, 1);
         } else {
             barrier_wait(shared_address(&barriers.transposed_empty[ring.stage]), ring.parity ^ 1);
             const uint64_t *full = has_tail<C>(work, tile) ? barriers.tail_full : barriers.transposed_full;
             loader.start(&p.v_map, shared.transposed + ring.stage * C::kTileBytes, shared_address(full + ring.stage),
-                         tile, from);
+                         tile, from, 1);
         }
         ring.advance();
     }
@@ -193,7 +204,7 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
     bool released = C::kShares || p.q_start != nullptr || p.kv_lens != nullptr;
     if (released) wait_for_predecessor();
     const TileCounts counts(p);
-    const int total = counts.total * p.kv_heads;
+    const int total = count_work<C>(p, counts);
     int number = static_cast<int>(blockIdx.x) >> log2_cluster<C>(p);
     while (number < total) {
         const Work work = locate_work<C>(p, counts, number, share_rank<C>());
@@ -203,7 +214,7 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
         const float scale = read_scale(p, work.kv_head);
         start_query<C>(p, shared, work, query);
         const KeyLoader<C> loader(p, work);
-        BoxSource next = loader.source(work.tile_end - 1);
+        BoxSource next = loader.source(work.tile_end - 1, work.tile_begin);
         int drawn = 0;
         const auto draw = [&] {
             if ((threadIdx.x & 31) == 0 && share_rank<C>() == 0) drawn = static_cast<int>(atomicAdd(p.ticket, 1u));
@@ -216,7 +227,7 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
 #pragma unroll 1
         for (int tile = work.tile_end - 1; tile >= work.tile_begin; --tile) {
             const BoxSource from = next;
-            next = loader.source(tile - 1);
+            next = loader.source(tile - 1, work.tile_begin);
             bool copies = true;
             if constexpr (C::kShares) {
                 copies = keys.enter(barriers.keys_full, barriers.keys_empty, share_rank<C>() == 0, loader.bytes(tile));
@@ -224,8 +235,13 @@ __device__ __forceinline__ void load(const qf_prefill_params &p, const Shared<C>
                 barrier_wait(shared_address(&barriers.keys_empty[keys.stage]), keys.parity ^ 1);
             }
             if (copies) {
-                loader.start(&p.k_map, shared.keys + keys.stage * C::kTileBytes,
-                             shared_address(&barriers.keys_full[keys.stage]), tile, from);
+                const uint32_t stage = shared.keys + keys.stage * C::kTileBytes;
+                const uint32_t full = shared_address(&barriers.keys_full[keys.stage]);
+                loader.start(&p.k_map, stage, full, tile, from, own_copies(p, work));
+                if (C::kShares && work.apart > 0) {
+                    const int other = tile - work.apart;
+                    loader.copy(&p.k_map, stage, full, loader.boxes(other), loader.source(other, other), 2);
+                }
             }
             keys.advance();
             jitter();

@@ -72,6 +72,7 @@ typedef struct qf_prefill_params {
     int64_t lse_head_stride;
     int64_t block_table_stride;
     int64_t transposed_blocks; // of a sequence's KV head
+    int64_t shares_offset;     // bytes from `transposed` to where CTAs leave what they computed of divided tiles
 
     // Scale index = KV head * stride: 0 per tensor, 1 per KV head.
     int32_t q_scale_stride;
@@ -94,6 +95,7 @@ typedef struct qf_prefill_params {
     int32_t tile_tokens;   // tokens of a tile: tile rows / group
     int32_t cluster;       // CTAs that take neighbouring tiles of a KV head and share keys and values; 1 or 2
     int32_t span_tokens;   // tokens of their tiles together
+    int32_t divide_from;   // number of work (a pair of tiles) from which on the keys of each tile are divided
     int32_t least_tokens;  // of a packed batch, sequences with fewer tokens are left alone
     int32_t group_magic;   // ceil(2^16 / group): divides a tile's rows by group with a multiplication
     int32_t section_heads; // KV heads whose tiles are handed out together, so that their keys stay in L2

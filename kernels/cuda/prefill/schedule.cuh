@@ -8,7 +8,7 @@
 // it fails once, so the draw that completes the count is the last one of the launch, and it resets the ticket.
 #pragma once
 
-#include "shared.cuh"
+#include "divide.cuh"
 
 namespace qfuse::prefill {
 
@@ -92,12 +92,25 @@ __device__ __forceinline__ int position_offset(const qf_prefill_params &p, const
     return p.bottom_right ? work.length - work.tokens : 0;
 }
 
-// All CTAs of a cluster get the same tiles of keys. `rank`: of the CTA.
+// How many numbers of work there are.
+template <class C>
+__device__ __forceinline__ int count_work(const qf_prefill_params &p, const TileCounts &counts) {
+    const int pairs = counts.total * p.kv_heads;
+    return C::kShares && pairs > p.divide_from ? 2 * pairs - p.divide_from : pairs;
+}
+
+// All CTAs of a cluster get the same tiles of keys, or as many of the same tile of queries. `rank`: of the CTA.
 template <class C>
 __device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const TileCounts &counts, int number,
                                             int rank) {
     Work work;
     const int span_tokens = C::kShares ? p.span_tokens : p.tile_tokens;
+    const bool divided = C::kShares && number >= p.divide_from;
+    int half = rank; // of the pair
+    if (divided) {
+        half = (number - p.divide_from) & 1;
+        number = p.divide_from + ((number - p.divide_from) >> 1);
+    }
     int heads = p.batch * p.kv_heads, tiles = tiles_of(p, p.q_tokens);
     work.sequence = 0;
     if (p.q_start != nullptr) {
@@ -122,7 +135,9 @@ __device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const Ti
     const int end = visible_end(p, offset, min(work.first_token + span_tokens, work.tokens) - 1, work.length);
     work.tile_begin = begin < end ? begin / C::kKeys : 0;
     work.tile_end = begin < end ? (end + C::kKeys - 1) / C::kKeys : 0;
-    if (C::kShares) work.first_token += rank * p.tile_tokens;
+    work.apart = 0;
+    if (C::kShares) work.first_token += half * p.tile_tokens;
+    if (divided) divide_keys(work, rank);
     return work;
 }
 

@@ -26,12 +26,16 @@ typedef struct qf_prefill_tensor {
 // Most memory for V^T; where more were needed V is transposed inside.
 #define QF_PREFILL_MOST_TRANSPOSED (256 << 20)
 
+// Fewest keys that are worth dividing: what is handed over takes as long as some 200 keys.
+#define QF_PREFILL_LEAST_DIVIDED 2048
+
 // Who decides where V is transposed: the rules below, or the caller, as tests and benches do (if there is a variant).
 enum qf_prefill_wish {
     QF_PREFILL_WISH_NONE = 0,
     QF_PREFILL_WISH_INSIDE = 1,
-    QF_PREFILL_WISH_BEFORE = 2, // every CTA copies its own keys and values
-    QF_PREFILL_WISH_SHARED = 3, // before, and clusters of two CTAs share them
+    QF_PREFILL_WISH_BEFORE = 2,  // every CTA copies its own keys and values
+    QF_PREFILL_WISH_SHARED = 3,  // before, and clusters of two CTAs share them
+    QF_PREFILL_WISH_DIVIDED = 4, // the same, and the second half of the tiles have their keys divided
 };
 
 // What a launch looks like before any pointer is known.
@@ -64,7 +68,9 @@ typedef struct qf_prefill_choice {
     int threads;
     size_t shared_bytes;
     unsigned before_ctas;    // of qf_prefill_before_d<head_dim>, to be launched first; 0: there is no such launch
-    size_t transposed_bytes; // of memory for V^T, aligned to 128 bytes
+    size_t transposed_bytes; // of memory for V^T and shares, aligned to 128 bytes
+    int divide_from;         // params.divide_from and shares_offset
+    int64_t shares_offset;
 } qf_prefill_choice;
 
 // A tensor map in the terms of cuTensorMapEncodeTiled: bytes as elements, innermost axis first.
@@ -152,7 +158,7 @@ static inline int qf_prefill_tile_tokens(const qf_prefill_problem *problem) {
 static inline int qf_prefill_cluster(const qf_prefill_problem *problem) {
     const qf_prefill_form form = qf_prefill_form_of(problem);
     if (form.transpose != QF_PREFILL_TRANSPOSE_BEFORE || problem->wish == QF_PREFILL_WISH_BEFORE) return 1;
-    if (problem->wish == QF_PREFILL_WISH_SHARED) return 2;
+    if (problem->wish == QF_PREFILL_WISH_SHARED || problem->wish == QF_PREFILL_WISH_DIVIDED) return 2;
     if (problem->head_dim == 64) return 1; // the exponentials are what limits
     const double sequences = problem->packed ? problem->batch : 1;
     const double pairs = problem->q_tokens / sequences / (2 * qf_prefill_tile_tokens(problem));
@@ -247,6 +253,20 @@ static inline int qf_prefill_choose_rows(const qf_prefill_problem *problem, int 
     return best;
 }
 
+// Where all tiles are equally long, a last wave of pairs of tiles that fills at most half of the clusters: half as long
+// with the keys of each tile divided.
+static inline int qf_prefill_divide_from(const qf_prefill_problem *problem, int clusters) {
+    const int span = 2 * qf_prefill_tile_tokens(problem);
+    const double all = (double)((problem->q_tokens + span - 1) / span) * problem->batch * problem->kv_heads;
+    if (problem->packed || all > 1073741823.0) return INT32_MAX;
+    const int pairs = (int)all, last = clusters > 0 ? pairs % clusters : 0;
+    if (problem->wish == QF_PREFILL_WISH_DIVIDED) return pairs / 2;
+    if (problem->wish != QF_PREFILL_WISH_NONE || problem->causal || problem->window_left >= 0 ||
+        problem->window_right >= 0 || problem->kv_tokens < QF_PREFILL_LEAST_DIVIDED)
+        return INT32_MAX;
+    return last > 0 && 2 * last <= clusters ? pairs - last : INT32_MAX;
+}
+
 // `multiprocessors` of the device. Needs a problem that is not refused.
 static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *problem, int multiprocessors) {
     qf_prefill_choice choice;
@@ -266,6 +286,11 @@ static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *prob
         const int64_t blocks = qf_prefill_transposed_blocks(problem) * problem->batch * problem->kv_heads;
         choice.before_ctas = (unsigned)(blocks * qf_prefill_panels(choice.form));
         choice.transposed_bytes = (size_t)(blocks * QF_PREFILL_BLOCK_KEYS * problem->head_dim);
+    }
+    choice.divide_from = choice.cluster > 1 ? qf_prefill_divide_from(problem, choice.ctas / 2) : INT32_MAX;
+    if (choice.divide_from < INT32_MAX) {
+        choice.shares_offset = (int64_t)choice.transposed_bytes;
+        choice.transposed_bytes += (size_t)qf_prefill_share_bytes(choice.form) * (size_t)(choice.ctas / 2);
     }
     return choice;
 }
@@ -337,9 +362,10 @@ static inline void qf_prefill_describe_values(const qf_prefill_problem *problem,
     qf_prefill_describe_rows(problem, v, box_keys, out);
 }
 
-// Fills what follows from the problem. The caller still sets the maps, all pointers and their strides, bottom_right,
-// empty_is_nan, out_mode and via.
-static inline void qf_prefill_fill(const qf_prefill_problem *problem, qf_prefill_params *p) {
+// Fills what follows from the problem and the choice. The caller still sets the maps, all pointers and their strides,
+// bottom_right, empty_is_nan, out_mode and via.
+static inline void qf_prefill_fill(const qf_prefill_problem *problem, const qf_prefill_choice *choice,
+                                   qf_prefill_params *p) {
     const int tile_tokens = qf_prefill_tile_tokens(problem);
     memset(p, 0, sizeof *p);
     p->softmax_scale = problem->softmax_scale;
@@ -356,7 +382,7 @@ static inline void qf_prefill_fill(const qf_prefill_problem *problem, qf_prefill
     p->kv_tokens = problem->kv_tokens;
     p->page_size = problem->page_size;
     p->tile_tokens = tile_tokens;
-    p->cluster = qf_prefill_cluster(problem);
+    p->cluster = choice->cluster;
     p->span_tokens = p->cluster * tile_tokens;
     p->transposed_blocks = qf_prefill_transposed_blocks(problem);
     p->group_magic = (65536 + problem->group - 1) / problem->group;
@@ -364,6 +390,8 @@ static inline void qf_prefill_fill(const qf_prefill_problem *problem, qf_prefill
     const int64_t head_bytes = (int64_t)2 * problem->kv_tokens * qf_prefill_row_bytes(qf_prefill_form_of(problem));
     int64_t heads = head_bytes > 0 ? (16 << 20) / head_bytes : 1;
     p->section_heads = heads < 1 ? 1 : heads > 65536 ? 65536 : (int)heads;
+    p->divide_from = choice->divide_from;
+    p->shares_offset = choice->shares_offset;
     p->out_dtype = problem->out_dtype;
     p->via = QF_PREFILL_NONE;
 }

@@ -79,7 +79,7 @@ struct Ring {
 };
 
 // One tile of work, the same for all threads.
-struct Work {
+struct alignas(16) Work {
     int sequence; // negative: no work is left
     int kv_head;
     int first_token; // within the sequence
@@ -88,6 +88,7 @@ struct Work {
     int length;      // keys of the sequence
     int tile_begin;  // tiles of keys that some row sees; handled from the last to the first
     int tile_end;
+    int apart; // tiles between those of the two CTAs of a cluster, where they divide the keys; 0: they do not
 };
 
 // Scales of a tile of work, in the order of the parameters; read by the loader while the tile travels.
@@ -104,6 +105,7 @@ struct Barriers {
     uint64_t transposed_full[C::kTransposedStages], transposed_empty[C::kTransposedStages];
     uint64_t tail_full[C::kClearsTails ? C::kTransposedStages : 1];
     uint64_t draw_full, draw_empty; // of a cluster
+    uint64_t share_full[C::kShares ? C::kConsumers : 1], share_empty[C::kShares ? C::kConsumers : 1];
     int draw;
 };
 
@@ -194,23 +196,37 @@ __device__ __forceinline__ void init_barriers(Barriers<C> &b, int cluster) {
     if constexpr (C::kShares) {
         barrier_init(shared_address(&b.draw_full), 1);
         barrier_init(shared_address(&b.draw_empty), 1);
+        for (int i = 0; i < C::kConsumers; ++i) {
+            barrier_init(shared_address(&b.share_full[i]), 128);
+            barrier_init(shared_address(&b.share_empty[i]), 128);
+        }
     }
     barrier_init_fence();
 }
 
+template <class C>
+__device__ __forceinline__ void write_work(Work &shared, const Work &work) {
+    int4 *words = reinterpret_cast<int4 *>(&shared);
+    words[0] = make_int4(work.sequence, work.kv_head, work.first_token, work.tokens);
+    words[1] = make_int4(work.row, work.length, work.tile_begin, work.tile_end);
+    if (C::kShares) shared.apart = work.apart;
+}
+
 // The work of a query stage, as values that the compiler knows to be the same in all lanes.
+template <class C>
 __device__ __forceinline__ Work read_work(const Work &shared) {
+    const int apart = C::kShares ? __shfl_sync(~0u, shared.apart, 0) : 0;
     const int4 low = reinterpret_cast<const int4 *>(&shared)[0], high = reinterpret_cast<const int4 *>(&shared)[1];
     return {__shfl_sync(~0u, low.x, 0),  __shfl_sync(~0u, low.y, 0),  __shfl_sync(~0u, low.z, 0),
             __shfl_sync(~0u, low.w, 0),  __shfl_sync(~0u, high.x, 0), __shfl_sync(~0u, high.y, 0),
-            __shfl_sync(~0u, high.z, 0), __shfl_sync(~0u, high.w, 0)};
+            __shfl_sync(~0u, high.z, 0), __shfl_sync(~0u, high.w, 0), apart};
 }
 
 // The next work, for a warp that needs no more of the query's stage than its description.
 template <class C>
 __device__ __forceinline__ Work take_work(const Shared<C> &shared, Ring<C::kQueryStages> &query) {
     barrier_wait(shared_address(&shared.barriers->query_full[query.stage]), query.parity);
-    const Work work = read_work(shared.work[query.stage]);
+    const Work work = read_work<C>(shared.work[query.stage]);
     __syncwarp();
     if ((threadIdx.x & 31) == 0) barrier_arrive(shared_address(&shared.barriers->query_empty[query.stage]));
     query.advance();

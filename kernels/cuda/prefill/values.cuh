@@ -25,10 +25,14 @@ __device__ __forceinline__ void load_transposed(const qf_prefill_params &p, cons
             if (transposed.enter(barriers.transposed_full, barriers.transposed_empty, copies, C::kTileBytes) &&
                 elected) {
                 const uint32_t full = shared_address(&barriers.transposed_full[transposed.stage]);
+                const uint32_t stage = shared.transposed + transposed.stage * C::kTileBytes;
                 barrier_arrive_expect(full, C::kTileBytes);
-                bulk_copy_multicast(shared.transposed + transposed.stage * C::kTileBytes,
-                                    tiles + int64_t{tile} * C::kTileBytes, C::kTileBytes, full, all_ctas(p),
-                                    kEvictNormal);
+                bulk_copy_multicast(stage, tiles + int64_t{tile} * C::kTileBytes, C::kTileBytes, full,
+                                    own_copies(p, work), kEvictNormal);
+                if (work.apart > 0) { // this is the second CTA; the first one's tile lies further on
+                    bulk_copy_multicast(stage, tiles + int64_t{tile + work.apart} * C::kTileBytes, C::kTileBytes, full,
+                                        1, kEvictNormal);
+                }
             }
             __syncwarp();
             transposed.advance();

@@ -186,9 +186,27 @@ inline const char *mask_name(const Case &c) {
 }
 
 inline const char *wish_name(int wish) {
-    return wish == QF_PREFILL_WISH_SHARED   ? ", V^T before, shared"
+    return wish == QF_PREFILL_WISH_DIVIDED  ? ", keys divided"
+           : wish == QF_PREFILL_WISH_SHARED ? ", V^T before, shared"
            : wish == QF_PREFILL_WISH_BEFORE ? ", V^T before"
                                             : "";
+}
+
+// Where two CTAs divide the keys of a tile, sums are added in another order: accuracy again, and the same bits twice.
+inline void test_divided(const Case &c, const std::vector<ExpectedRow> &rows) {
+    Case changed = c;
+    changed.wish = QF_PREFILL_WISH_DIVIDED;
+    Setup s(changed, 0xFF);
+    if (s.choice.divide_from == INT32_MAX) return;
+    s.run();
+    CHECK(cudaDeviceSynchronize());
+    compare(s, rows, c.name + wish_name(changed.wish));
+    const std::vector<uint8_t> want = s.d_out.download();
+    s.d_out.fill(0xAA);
+    s.run();
+    CHECK(cudaDeviceSynchronize());
+    if (want != s.d_out.download()) report(c.name + " divided again", false, "other bits");
+    if (s.d_ticket.download()[0] != 0) report(c.name + " ticket", false, "the ticket was not reset");
 }
 
 // The usual test: accuracy, then runs with another poison, and with V transposed before by each CTA for itself and
@@ -200,7 +218,8 @@ inline void test(const Case &c) {
     Setup s(c);
     s.run();
     CHECK(cudaDeviceSynchronize());
-    compare(s, expect(s), c.name);
+    const std::vector<ExpectedRow> rows = expect(s);
+    compare(s, rows, c.name);
     if (s.d_ticket.download()[0] != 0) report(c.name + " ticket", false, "the ticket was not reset");
     const std::vector<uint8_t> want = s.d_out.download();
     for (int wish : {QF_PREFILL_WISH_INSIDE, QF_PREFILL_WISH_BEFORE, QF_PREFILL_WISH_SHARED}) {
@@ -217,6 +236,7 @@ inline void test(const Case &c) {
             report(c.name + " poison", false, "bits depend on unused bytes");
         if (other.d_ticket.download()[0] != 0) report(c.name + " ticket", false, "the ticket was not reset");
     }
+    test_divided(c, rows);
     alarm(0);
 }
 

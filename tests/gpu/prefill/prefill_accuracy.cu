@@ -28,5 +28,8 @@ int main(int argc, char **argv) {
         }
     }
     test_overlap(QF_PREFILL_E4M3, QF_PREFILL_WISH_SHARED, QF_PREFILL_WISH_INSIDE);
+    test_overlap(QF_PREFILL_E4M3, QF_PREFILL_WISH_DIVIDED, QF_PREFILL_WISH_DIVIDED);
+    test_overlap(QF_PREFILL_E4M3, QF_PREFILL_WISH_DIVIDED, QF_PREFILL_WISH_INSIDE);
+    test_jitter(QF_PREFILL_E4M3, QF_PREFILL_WISH_DIVIDED);
     return finish();
 }

@@ -18,10 +18,13 @@ inline void test_nan_stays() {
         const std::string name = kernel.name() + " NaN in a key";
         if (!selected(name)) continue;
         alarm(60);
-        for (int key : {5, 77, 140}) {
+        for (int key : {5, 77, 100, 140}) {
             Case c = kernel.usual();
             c.queries = {150, 150}, c.kv_heads = 1, c.group = 2;
-            c.wish = key == 5 ? QF_PREFILL_WISH_INSIDE : key == 77 ? QF_PREFILL_WISH_BEFORE : QF_PREFILL_WISH_SHARED;
+            c.wish = key == 5     ? QF_PREFILL_WISH_INSIDE
+                     : key == 77  ? QF_PREFILL_WISH_BEFORE
+                     : key == 100 ? QF_PREFILL_WISH_DIVIDED
+                                  : QF_PREFILL_WISH_SHARED;
             Setup s(c);
             put(s.k, s.key_index(0, key, 0) + c.head_dim / 2, c.dtype, NAN);
             s.d_k.upload(s.k);

@@ -167,7 +167,7 @@ inline void Setup::make_scales() {
 inline void Setup::fill_params() {
     const int bytes = reference::element_bytes(c.dtype);
     const int64_t row = static_cast<int64_t>(c.head_dim) * bytes;
-    qf_prefill_fill(&problem, &p);
+    qf_prefill_fill(&problem, &choice, &p);
     const int64_t garbage = 7;
     qf_prefill_tensor q_tensor = {d_q.data, line() * bytes, head_step() * bytes, outer_step() * bytes};
     qf_prefill_tensor k_tensor = {d_k.data, c.head_major ? row : row * c.kv_heads, c.head_major ? row * inner : row,
