@@ -48,8 +48,8 @@ __device__ __forceinline__ void copy_panel(const qf_prefill_params &p, uint32_t 
     if (lane >= boxes) return;
     int token = first_key + lane * box, outer = sequence;
     if (p.page_size > 0) {
-        outer = p.block_table[sequence * p.block_table_stride + token / p.page_size];
-        token %= p.page_size;
+        outer = p.block_table[sequence * p.block_table_stride + (token >> p.page_shift)];
+        token &= p.page_size - 1;
     }
     tensor_copy_4d(to + lane * box * C::kPanelBytes, &p.v_map, panel * C::kPanelBytes, token, kv_head, outer, full,
                    kEvictFirst);

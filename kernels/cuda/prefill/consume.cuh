@@ -183,9 +183,9 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
             finish_rows<C>(p, work, shared.scales[query.stage], consumer, rows, state.o, sums, state.reference);
         }
         async_proxy_fence();
-        __syncwarp();
         jitter();
-        if (elected) barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
+        barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
+        __syncwarp();
         query.advance();
     }
 }

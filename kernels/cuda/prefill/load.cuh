@@ -43,6 +43,10 @@ struct SharedRing : Ring<Stages> {
     }
 };
 
+__host__ __device__ constexpr int log2_of(int power) {
+    return power > 1 ? 1 + log2_of(power / 2) : 0;
+}
+
 // Where a lane's box of a K or V tile lies: of a paged cache every lane copies one page's part, else lane 0 all.
 struct BoxSource {
     int token, outer;
@@ -59,16 +63,21 @@ struct KeyLoader {
         lane = threadIdx.x & 31;
         box_keys = qf_prefill_box_keys(C::kForm, p.page_size);
     }
+    // Logarithm of the keys of a box of a paged cache.
+    __device__ __forceinline__ static int box_shift(const qf_prefill_params &the_p) {
+        constexpr int kMost = log2_of(C::kKeys & -C::kKeys);
+        return min(the_p.page_shift, kMost);
+    }
     // Boxes of a tile that hold keys of the sequence.
     __device__ __forceinline__ int boxes(int tile) const {
-        return p.page_size > 0 ? (min(work.length - tile * C::kKeys, C::kKeys) + box_keys - 1) / box_keys : 1;
+        return p.page_size > 0 ? (min(work.length - tile * C::kKeys, C::kKeys) + box_keys - 1) >> box_shift(p) : 1;
     }
     // Of a tile that may lie before those of the work, which begin with `least`.
     __device__ __forceinline__ BoxSource source(int tile, int least) const {
         const int key = tile * C::kKeys + lane * box_keys;
         if (p.page_size == 0) return {key, work.sequence};
         if (tile < least || lane >= boxes(tile)) return {0, 0};
-        return {key % p.page_size, p.block_table[work.sequence * p.block_table_stride + key / p.page_size]};
+        return {key & (p.page_size - 1), p.block_table[work.sequence * p.block_table_stride + (key >> p.page_shift)]};
     }
     __device__ __forceinline__ uint32_t bytes(int tile) const {
         return boxes(tile) * box_keys * C::kRowBytes;
@@ -117,8 +126,6 @@ __device__ __forceinline__ void start_query(const qf_prefill_params &p, const Sh
 }
 
 // Hands the work of a query stage to the other warps, its rows as they come. `scale`: of lanes 0 to 3, one of Scales.
-// Each of them arrives for what it wrote itself: order that does not pass through a warp's lanes is also what racecheck
-// understands.
 template <class C>
 __device__ __forceinline__ void publish_work(const Shared<C> &shared, const Work &work, float scale,
                                              Ring<C::kQueryStages> &ring) {

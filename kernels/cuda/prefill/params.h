@@ -92,6 +92,7 @@ typedef struct qf_prefill_params {
     int32_t q_tokens;      // tokens of a sequence; with q_start rows of the packed tensor
     int32_t kv_tokens;     // keys of a sequence; longer kv_lens are clamped to it
     int32_t page_size;     // tokens; 0: not paged
+    int32_t page_shift;    // its logarithm: divisions would take longer than a tile's copies
     int32_t tile_tokens;   // tokens of a tile: tile rows / group
     int32_t cluster;       // CTAs that take neighbouring tiles of a KV head and share keys and values; 1 or 2
     int32_t span_tokens;   // tokens of their tiles together

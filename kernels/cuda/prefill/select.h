@@ -381,6 +381,7 @@ static inline void qf_prefill_fill(const qf_prefill_problem *problem, const qf_p
     p->q_tokens = problem->q_tokens;
     p->kv_tokens = problem->kv_tokens;
     p->page_size = problem->page_size;
+    while (p->page_size >> p->page_shift > 1) p->page_shift++;
     p->tile_tokens = tile_tokens;
     p->cluster = choice->cluster;
     p->span_tokens = p->cluster * tile_tokens;

@@ -3,7 +3,9 @@
 // Read next: schedule.cuh.
 //
 // Rings, each stage guarded by a full and an empty barrier:
-//   query        a tile of q and the description of its work: load -> consumers and transposers
+//   query        a tile of q and the description of its work: load -> consumers and transposers. Every thread arrives
+//                for what it wrote or read of the description itself: racecheck follows no order that passes through
+//                the lanes of a warp
 //   keys         K tiles: load -> consumers
 //   values       V tiles: load -> transposers; only where V is transposed inside
 //   transposed   V^T tiles: transposers -> consumers, or, transposed before, the warp of values.cuh -> consumers; of
@@ -178,7 +180,7 @@ __device__ __forceinline__ void init_barriers(Barriers<C> &b, int cluster) {
     const int readers = C::kShares ? kConsumerWarps * cluster : kConsumerWarps;
     for (int i = 0; i < C::kQueryStages; ++i) {
         barrier_init(shared_address(&b.query_full[i]), kScales); // the lanes that describe the work
-        barrier_init(shared_address(&b.query_empty[i]), kConsumerWarps + C::kFollowers);
+        barrier_init(shared_address(&b.query_empty[i]), 32 * (kConsumerWarps + C::kFollowers));
     }
     for (int i = 0; i < C::kKeyStages; ++i) {
         barrier_init(shared_address(&b.keys_full[i]), 1);
@@ -227,8 +229,8 @@ template <class C>
 __device__ __forceinline__ Work take_work(const Shared<C> &shared, Ring<C::kQueryStages> &query) {
     barrier_wait(shared_address(&shared.barriers->query_full[query.stage]), query.parity);
     const Work work = read_work<C>(shared.work[query.stage]);
+    barrier_arrive(shared_address(&shared.barriers->query_empty[query.stage]));
     __syncwarp();
-    if ((threadIdx.x & 31) == 0) barrier_arrive(shared_address(&shared.barriers->query_empty[query.stage]));
     query.advance();
     return work;
 }
