@@ -47,7 +47,9 @@ template <class C>
 __device__ __forceinline__ void bound_query(uint32_t rows, int (&exponent)[2]) {
     constexpr int kChunks = C::kHeadDim / 32; // of 16 bytes, for one of the two lanes
     const int thread = thread_here() & 127, lane = thread & 31, row = thread / 2, first = lane % 2 * kChunks;
-    // Squares of x / 16 stay below 784, so the sum of 64 stays in range; what underflows does not count.
+    // An exponent and a fraction of e4m3, moved seven bits up, are those of x / 256 in f16, two in a word: squares stay
+    // below 3.1, so that no sum leaves the range, and near the limit what underflows does not count.
+    constexpr uint32_t kMagnitudes = 0x3F803F80;
     uint32_t sums[4] = {};
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
@@ -55,24 +57,23 @@ __device__ __forceinline__ void bound_query(uint32_t rows, int (&exponent)[2]) {
         const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
 #pragma unroll
         for (int w = 0; w < 4; ++w) {
-            const uint32_t low = f16x2_mul(e4m3_low_to_f16x2(words[w]), 0x2C002C00u);
-            const uint32_t high = f16x2_mul(e4m3_high_to_f16x2(words[w]), 0x2C002C00u);
-            sums[w] = f16x2_fma(low, low, sums[w]);
-            sums[w] = f16x2_fma(high, high, sums[w]);
+            const uint32_t even = words[w] << 7 & kMagnitudes, odd = words[w] >> 1 & kMagnitudes;
+            sums[w] = f16x2_fma(even, even, sums[w]);
+            sums[w] = f16x2_fma(odd, odd, sums[w]);
         }
     }
     float squares = 0.0f;
 #pragma unroll
     for (int w = 0; w < 4; ++w) squares += f16_low_to_f32(sums[w]) + f16_high_to_f32(sums[w]);
     squares += __shfl_xor_sync(~0u, squares, 1);
-    constexpr float kLimit = kQueryBound * kQueryBound / C::kHeadDim / 256.0f;
-    // Least n with squares <= kLimit * 4^n. A row with NaN stays as it is.
+    constexpr float kLimit = kQueryBound * kQueryBound / C::kHeadDim / 65536.0f;
+    // Least n with squares <= kLimit * 4^n. A NaN of e4m3 counts as 480, and stays NaN.
     const uint32_t ratio = __float_as_uint(squares / kLimit);
     const int octaves = static_cast<int>(ratio >> 23) - 127 + ((ratio & 0x7FFFFF) != 0 ? 1 : 0);
     const int n = squares > kLimit ? (octaves + 1) >> 1 : 0;
     if (__any_sync(~0u, n > 0)) {
         const uint32_t half = 0x3C00u - (n << 10), scale = half | half << 16;
-#pragma unroll 1
+#pragma unroll
         for (int i = 0; i < kChunks; ++i) {
             const uint32_t address = query_chunk<C>(rows, row, first + i);
             const uint4 chunk = load_shared_16(address);
