@@ -111,7 +111,7 @@ static void test_v_is_transposed_before_where_that_pays(void **state) {
     static const struct {
         int head_dim, kv_heads, group, batch, tokens, causal, cluster; /* cluster 0: transposed inside */
     } all[] = {
-        {128, 8, 4, 1, 16384, 1, 2}, {128, 8, 4, 1, 1024, 1, 0},   {128, 16, 1, 4, 4096, 0, 1},
+        {128, 8, 4, 1, 16384, 1, 2}, {128, 8, 4, 1, 1024, 1, 0},   {128, 16, 1, 4, 4096, 0, 2},
         {128, 16, 1, 4, 4096, 1, 0}, {128, 16, 1, 1, 16384, 1, 2}, {256, 8, 1, 4, 4096, 1, 2},
         {256, 8, 1, 1, 512, 1, 0},   {64, 32, 1, 1, 16384, 1, 1},
     };
@@ -145,7 +145,7 @@ static void test_the_keys_of_a_short_last_wave_are_divided(void **state) {
         {128, 16, 1, 1, 16384, 0, 660, 688},       {128, 8, 4, 1, 8192, 0, 660, 688},
         {128, 8, 5, 4, 4096, 0, 1716, 1728},       {128, 16, 1, 1, 16384, 1, INT32_MAX, 688},
         {128, 8, 4, 1, 16384, 0, INT32_MAX, 1368}, {256, 8, 1, 4, 4096, 0, INT32_MAX, 512},
-        {128, 16, 1, 4, 4096, 0, INT32_MAX, 1408},
+        {128, 16, 1, 4, 4096, 0, 640, 704},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         qf_prefill_problem p = usual();
@@ -156,6 +156,7 @@ static void test_the_keys_of_a_short_last_wave_are_divided(void **state) {
         qf_prefill_fill(&p, &choice, &params);
         assert_int_equal(choice.divide_from, all[i].from);
         assert_int_equal(params.divide_from, all[i].from);
+        assert_int_equal(params.late_pairs, all[i].from == 640); /* a tile and a third are left of each head */
         assert_int_equal((p.q_tokens + params.span_tokens - 1) / params.span_tokens * p.batch * p.kv_heads,
                          all[i].pairs);
         if (all[i].from == INT32_MAX) continue;

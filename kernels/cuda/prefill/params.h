@@ -103,6 +103,7 @@ typedef struct qf_prefill_params {
     int32_t out_dtype;     // enum qf_prefill_dtype
     int32_t out_mode;      // enum qf_prefill_out_mode
     int32_t via;           // enum qf_prefill_dtype: BF16, F16 or NONE
+    int32_t late_pairs;    // pairs of tiles of each head, the last ones, that come after all others: 0 or 1
 } qf_prefill_params;
 
 #endif

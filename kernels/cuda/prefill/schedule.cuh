@@ -3,7 +3,8 @@
 // Read next: load.cuh.
 //
 // Tiles are handed out in sections of KV heads whose keys fit into L2 together; within a section from the last tokens
-// to the first, so that under a causal mask the long ones come first and the short ones fill the gaps at the end.
+// to the first, so that under a causal mask the long ones come first and the short ones fill the gaps at the end. Where
+// tiles have fewer rows than others but are else equally long, those come after all others.
 // A CTA starts with the number of its block and draws further ones from the ticket. Every CTA that has work draws until
 // it fails once, so the draw that completes the count is the last one of the launch, and it resets the ticket.
 #pragma once
@@ -107,9 +108,10 @@ __device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const Ti
     const int span_tokens = C::kShares ? p.span_tokens : p.tile_tokens;
     const bool divided = C::kShares && number >= p.divide_from;
     int half = rank; // of the pair
-    if (divided) {
-        half = (number - p.divide_from) & 1;
-        number = p.divide_from + ((number - p.divide_from) >> 1);
+    if (divided) {   // the first tiles of all pairs, then the second ones
+        const int pairs = counts.total * p.kv_heads;
+        half = number >= pairs ? 1 : 0;
+        if (half != 0) number -= pairs - p.divide_from;
     }
     int heads = p.batch * p.kv_heads, tiles = tiles_of(p, p.q_tokens);
     work.sequence = 0;
@@ -119,9 +121,11 @@ __device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const Ti
         heads = p.kv_heads;
         number -= first * p.kv_heads;
     }
-    const int section = min(p.section_heads, heads), span = section * tiles;
+    const int early = C::kShares ? tiles - p.late_pairs : tiles, late = number - heads * early;
+    const int section = min(p.section_heads, heads), span = section * early;
     const int first_head = number / span * section, rest = number % span, count = min(section, heads - first_head);
-    const int head = first_head + rest % count, tile = tiles - 1 - rest / count;
+    int head = first_head + rest % count, tile = early - 1 - rest / count;
+    if (C::kShares && late >= 0) head = late, tile = early;
     work.sequence += head / p.kv_heads;
     work.kv_head = head % p.kv_heads;
     work.first_token = tile * span_tokens;

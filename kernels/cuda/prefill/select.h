@@ -69,7 +69,8 @@ typedef struct qf_prefill_choice {
     size_t shared_bytes;
     unsigned before_ctas;    // of qf_prefill_before_d<head_dim>, to be launched first; 0: there is no such launch
     size_t transposed_bytes; // of memory for V^T and shares, aligned to 128 bytes
-    int divide_from;         // params.divide_from and shares_offset
+    int divide_from;         // as params has them
+    int late_pairs;
     int64_t shares_offset;
 } qf_prefill_choice;
 
@@ -162,7 +163,8 @@ static inline int qf_prefill_cluster(const qf_prefill_problem *problem) {
     if (problem->head_dim == 64) return 1; // the exponentials are what limits
     const double sequences = problem->packed ? problem->batch : 1;
     const double pairs = problem->q_tokens / sequences / (2 * qf_prefill_tile_tokens(problem));
-    return pairs >= 12 && pairs * problem->batch * problem->kv_heads >= 384 ? 2 : 1;
+    const int bounded = problem->causal || problem->window_left >= 0 || problem->window_right >= 0;
+    return pairs >= (bounded ? 12 : 8) && pairs * problem->batch * problem->kv_heads >= 384 ? 2 : 1;
 }
 
 // Tiles of work of a launch, at most. A double, which no sizes overflow.
@@ -253,18 +255,42 @@ static inline int qf_prefill_choose_rows(const qf_prefill_problem *problem, int 
     return best;
 }
 
-// Where all tiles are equally long, a last wave of pairs of tiles that fills at most half of the clusters: half as long
-// with the keys of each tile divided.
-static inline int qf_prefill_divide_from(const qf_prefill_problem *problem, int clusters) {
-    const int span = 2 * qf_prefill_tile_tokens(problem);
-    const double all = (double)((problem->q_tokens + span - 1) / span) * problem->batch * problem->kv_heads;
-    if (problem->packed || all > 1073741823.0) return INT32_MAX;
-    const int pairs = (int)all, last = clusters > 0 ? pairs % clusters : 0;
-    if (problem->wish == QF_PREFILL_WISH_DIVIDED) return pairs / 2;
+// What a tile of so many tokens takes, of a whole one, with its keys divided.
+static inline double qf_prefill_divided_cost(const qf_prefill_problem *problem, int tokens) {
+    const int whole = qf_prefill_tile_tokens(problem) * problem->group, rows = tokens * problem->group;
+    return tokens > 0 ? 0.02 + (8 + 6 * ((rows + 63) / 64)) / (2.0 * (8 + 6 * ((whole + 63) / 64))) : 0.02;
+}
+
+// Where all tiles see the same keys: a last wave of pairs of tiles that fills at most half of the clusters is half as
+// long with the keys of each tile divided. Else the last pair of each head may be what is divided, if it has fewer
+// rows.
+static inline void qf_prefill_divide(const qf_prefill_problem *problem, qf_prefill_choice *choice) {
+    const int tile = qf_prefill_tile_tokens(problem), clusters = choice->ctas / 2;
+    const int tiles = (problem->q_tokens + 2 * tile - 1) / (2 * tile);
+    const double heads = (double)problem->batch * problem->kv_heads, all = tiles * heads;
+    if (problem->packed || clusters < 1 || all > 1073741823.0) return;
+    const int pairs = (int)all, last = pairs % clusters;
+    if (problem->wish == QF_PREFILL_WISH_DIVIDED) {
+        choice->divide_from = pairs / 2;
+        choice->late_pairs = tiles > 1;
+        return;
+    }
     if (problem->wish != QF_PREFILL_WISH_NONE || problem->causal || problem->window_left >= 0 ||
-        problem->window_right >= 0 || problem->kv_tokens < QF_PREFILL_LEAST_DIVIDED)
-        return INT32_MAX;
-    return last > 0 && 2 * last <= clusters ? pairs - last : INT32_MAX;
+        problem->window_right >= 0 || problem->kv_tokens < QF_PREFILL_LEAST_DIVIDED || last == 0)
+        return;
+    if (2 * last <= clusters) {
+        choice->divide_from = pairs - last;
+        return;
+    }
+    const int rest = problem->q_tokens - (tiles - 1) * 2 * tile, second = rest > tile ? rest - tile : 0;
+    const double first_cost = qf_prefill_divided_cost(problem, rest - second);
+    const double second_cost = qf_prefill_divided_cost(problem, second);
+    const double divided =
+        ((tiles - 1) * heads + heads * (first_cost + second_cost)) / clusters + (second > 0 ? second_cost : first_cost);
+    if (tiles > 1 && divided < 0.99 * (pairs / clusters + 1)) {
+        choice->divide_from = (int)((tiles - 1) * heads);
+        choice->late_pairs = 1;
+    }
 }
 
 // `multiprocessors` of the device. Needs a problem that is not refused.
@@ -287,7 +313,8 @@ static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *prob
         choice.before_ctas = (unsigned)(blocks * qf_prefill_panels(choice.form));
         choice.transposed_bytes = (size_t)(blocks * QF_PREFILL_BLOCK_KEYS * problem->head_dim);
     }
-    choice.divide_from = choice.cluster > 1 ? qf_prefill_divide_from(problem, choice.ctas / 2) : INT32_MAX;
+    choice.divide_from = INT32_MAX;
+    if (choice.cluster > 1) qf_prefill_divide(problem, &choice);
     if (choice.divide_from < INT32_MAX) {
         choice.shares_offset = (int64_t)choice.transposed_bytes;
         choice.transposed_bytes += (size_t)qf_prefill_share_bytes(choice.form) * (size_t)(choice.ctas / 2);
@@ -392,6 +419,7 @@ static inline void qf_prefill_fill(const qf_prefill_problem *problem, const qf_p
     int64_t heads = head_bytes > 0 ? (16 << 20) / head_bytes : 1;
     p->section_heads = heads < 1 ? 1 : heads > 65536 ? 65536 : (int)heads;
     p->divide_from = choice->divide_from;
+    p->late_pairs = choice->late_pairs;
     p->shares_offset = choice->shares_offset;
     p->out_dtype = problem->out_dtype;
     p->via = QF_PREFILL_NONE;
