@@ -124,9 +124,14 @@ static inline double qf_prefill_flop(const qf_prefill_problem *problem) {
     return 4.0 * rows * keys * problem->head_dim * (problem->packed ? 1 : problem->batch);
 }
 
+// Whether a row sees the same keys as any other one, as far as sizes tell.
+static inline int qf_prefill_sees_all(const qf_prefill_problem *problem) {
+    return !problem->causal && problem->window_left < 0 && problem->window_right < 0;
+}
+
 // The launch that transposes V takes some 1.3 us and moves V twice at 6 TB/s (it stays in L2, mostly). The kernel after
-// it runs at about 1e15 operations a second and takes 4 % less time than with V transposed inside, at head dim 256,
-// where there is memory for more stages then, 15 % (bench/RESULTS.md).
+// it runs at about 1e15 operations a second and takes 1.5 to 4 % less time than with V transposed inside, at head dim
+// 256, where there is memory for more stages then, 15 % (bench/RESULTS.md).
 static inline int qf_prefill_transposes_before(const qf_prefill_problem *problem) {
     const qf_prefill_form form = {problem->dtype, problem->head_dim, qf_prefill_scores_of(problem),
                                   QF_PREFILL_TRANSPOSE_BEFORE};
@@ -135,7 +140,10 @@ static inline int qf_prefill_transposes_before(const qf_prefill_problem *problem
                          QF_PREFILL_BLOCK_KEYS * problem->head_dim;
     if (problem->wish == QF_PREFILL_WISH_INSIDE || bytes > QF_PREFILL_MOST_TRANSPOSED) return 0;
     if (problem->wish != QF_PREFILL_WISH_NONE) return 1;
-    const double saved = problem->head_dim == 256 ? 0.15 : 0.04;
+    const double saved = problem->head_dim == 256       ? 0.15
+                         : problem->head_dim == 64      ? 0.04
+                         : qf_prefill_sees_all(problem) ? 0.024
+                                                        : 0.015;
     return qf_prefill_flop(problem) / 1e15 * saved > 1.3e-6 + 2.0 * bytes / 6e12;
 }
 
@@ -155,7 +163,8 @@ static inline int qf_prefill_tile_tokens(const qf_prefill_problem *problem) {
 }
 
 // CTAs of a cluster. Two tiles together waste what is left of the last pair of a sequence, under a causal mask half a
-// tile a pair, and they fill the device less evenly; sharing halves what is read from L2.
+// tile a pair, and fill the device less evenly. Sharing halves what is read from L2, which nearly makes up for that,
+// and lets two CTAs divide the keys of a tile.
 static inline int qf_prefill_cluster(const qf_prefill_problem *problem) {
     const qf_prefill_form form = qf_prefill_form_of(problem);
     if (form.transpose != QF_PREFILL_TRANSPOSE_BEFORE || problem->wish == QF_PREFILL_WISH_BEFORE) return 1;
@@ -163,8 +172,8 @@ static inline int qf_prefill_cluster(const qf_prefill_problem *problem) {
     if (problem->head_dim == 64) return 1; // the exponentials are what limits
     const double sequences = problem->packed ? problem->batch : 1;
     const double pairs = problem->q_tokens / sequences / (2 * qf_prefill_tile_tokens(problem));
-    const int bounded = problem->causal || problem->window_left >= 0 || problem->window_right >= 0;
-    return pairs >= (bounded ? 12 : 8) && pairs * problem->batch * problem->kv_heads >= 384 ? 2 : 1;
+    if (!qf_prefill_sees_all(problem)) return problem->head_dim == 256 && pairs >= 32 ? 2 : 1;
+    return pairs >= 8 && pairs * problem->batch * problem->kv_heads >= 384 ? 2 : 1;
 }
 
 // Tiles of work of a launch, at most. A double, which no sizes overflow.
@@ -275,8 +284,8 @@ static inline void qf_prefill_divide(const qf_prefill_problem *problem, qf_prefi
         choice->late_pairs = tiles > 1;
         return;
     }
-    if (problem->wish != QF_PREFILL_WISH_NONE || problem->causal || problem->window_left >= 0 ||
-        problem->window_right >= 0 || problem->kv_tokens < QF_PREFILL_LEAST_DIVIDED || last == 0)
+    if (problem->wish != QF_PREFILL_WISH_NONE || !qf_prefill_sees_all(problem) ||
+        problem->kv_tokens < QF_PREFILL_LEAST_DIVIDED || last == 0)
         return;
     if (2 * last <= clusters) {
         choice->divide_from = pairs - last;
