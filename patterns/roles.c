@@ -46,10 +46,12 @@ static bool nothing_else(const qf_candidate *c, qf_axis list) {
 }
 
 /* The batch labels in the order of the result; the first axis of the result is the batch, the others are KV heads. In
- * the merged form [batch * heads, rows, depth] the outermost label is the batch. */
+ * the merged form [batch * heads, rows, depth] the outermost label is the batch, unless sinks differ along it. */
 static bool split_batch(qf_candidate *c, qf_axis batch) {
     c->roles.batch = c->roles.kv_heads = (qf_axis){0};
     const qf_axes *axes = &c->result_axes;
+    qf_axis sinks = {0};
+    if (c->has_sinks && !qf_labelling_flatten(&c->labels, &c->sink_axes, &sinks)) return false;
     bool merged = axes->rank < 4, first = true;
     for (uint32_t axis = 0; axis < axes->rank; axis++)
         for (uint32_t i = 0; i < axes->axis[axis].count; i++) {
@@ -57,6 +59,7 @@ static bool split_batch(qf_candidate *c, qf_axis batch) {
             if (!qf_labelling_contains(batch, atom)) continue;
             bool is_batch = axis == 0 && (!merged || (first && (axes->axis[0].count > 1 || c->roles.group.count)));
             if (merged && axis == 0 && batch.count == 1) is_batch = true;
+            if (merged && qf_labelling_contains(sinks, atom)) is_batch = false;
             first = false;
             if (!append(c, is_batch ? &c->roles.batch : &c->roles.kv_heads, atom)) return false;
         }

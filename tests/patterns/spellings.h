@@ -347,6 +347,17 @@ static const spelling spellings[] = {
      "  %k1 = view %k0 {shape=[1, 4, 1, 1]}\n  %k2 = expand %k1 {shape=[B, 4, T, 1]}\n  %c = concat %k2, %s {axis=3}\n"
      "  %p0 = softmax %c {axis=3}\n  %p1, %p = split %p0 {axis=3, sizes=[1, S]}\n" VALUES,
      1e-6},
+    {"sinks_of_one_batch", "%q: f32[1, 4, T, 8], %k: f32[2, S, 8], %v: f32[2, S, 6], %k0: f32[4]",
+     "  %k4 = view %k {shape=[1, 2, 1, S, 8]}\n  %ke = expand %k4 {shape=[1, 2, 2, S, 8]}\n"
+     "  %v4 = view %v {shape=[1, 2, 1, S, 6]}\n  %ve = expand %v4 {shape=[1, 2, 2, S, 6]}\n"
+     "  %q3 = view %q {shape=[4, T, 8]}\n  %k3 = view %ke {shape=[4, S, 8]}\n  %v3 = view %ve {shape=[4, S, 6]}\n"
+     "  %s = contract %q3, %k3 {equation=\"htd,hsd->hts\"}\n  %s4 = view %s {shape=[1, 4, T, S]}\n"
+     "  %k1 = view %k0 {shape=[1, 4, 1, 1]}\n  %k2 = expand %k1 {shape=[1, 4, T, 1]}\n"
+     "  %c = concat %s4, %k2 {axis=3}\n  %p0 = softmax %c {axis=3}\n"
+     "  %p4 = slice %p0 {starts=[0, 0, 0, 0], ends=[1, 4, T, S], steps=[1, 1, 1, 1]}\n"
+     "  %p = view %p4 {shape=[4, T, S]}\n  %o = contract %p, %v3 {equation=\"hts,hse->hte\"}\n"
+     "  %y = view %o {shape=[1, 4, T, 6]}\n",
+     1e-5},
     {"folded_sinks", "%q: f32[2, 2, 3, 8], %k: f32[2, 2, S, 8], %v: f32[2, 2, S, 6]",
      SCORES "  %k2 = constant {value=f32[2, 2, 3, 1] [0.5, 0.5, 0.5, -1.0, -1.0, -1.0, 0.5, 0.5, 0.5, -1.0, -1.0, "
             "-1.0]}\n  %c = concat %s, %k2 {axis=3}\n  %p0 = softmax %c {axis=3}\n"
