@@ -1,12 +1,14 @@
-/* Owns: moving equal quantises behind slices, splits and concatenations up to the attention.
+/* Owns: moving equal quantises behind slices, splits, concatenations and zeroed rows up to the attention.
  * Does not own: parts with unlike quantises (parts_cut.c).
  * Next: parts_cut.c. */
 #include "patterns/parts.h"
 
+#include "patterns/arrange.h"
 #include "patterns/predicates.h"
 
 #define MAX_REGION  64
 #define MAX_BROUGHT 32 /* nodes that make a scale */
+#define MAX_STEPS   8
 
 /* --- what can be quantised by attention --- */
 
@@ -46,10 +48,11 @@ static bool same_quantise(const qf_graph *graph, const qf_output_quantise *a, co
 /* --- what stands between an attention and its quantises --- */
 
 typedef struct region {
-    qf_node nodes[MAX_REGION]; /* layout, split and concat, in the order of the walk */
+    qf_node nodes[MAX_REGION]; /* layout, split, concat and what sets to zero, in the order of the walk */
     qf_node quantises[MAX_REGION];
     uint32_t count, quantise_count;
-    uint32_t joints; /* splits and concatenations */
+    uint32_t joints;   /* all but layout */
+    uint32_t products; /* by 0 and 1 */
     qf_output_quantise wanted;
 } region;
 
@@ -70,10 +73,40 @@ static bool add_quantise(const qf_graph *graph, const qf_use *use, region *out) 
     return true;
 }
 
+/* A boolean read as numbers. */
+static bool is_zero_or_one(const qf_graph *graph, qf_value value) {
+    for (uint32_t step = 0; step < MAX_STEPS; step++) {
+        qf_node node = qf_value_producer(graph, value);
+        if (!node.id) return false;
+        value = qf_node_operand(graph, node, 0);
+        if (qf_node_op(graph, node) == QF_OP_cast && qf_value_dtype(graph, value) == QF_I1) return true;
+        if (!qf_op_is_replayable(qf_node_op(graph, node))) return false;
+    }
+    return false;
+}
+
+/* The operand that sets elements of the one that `use` is to zero, or leaves them: x * 0 or 1, where(c, x, 0). */
+static bool sets_to_zero(const qf_graph *graph, const qf_use *use, uint32_t *out_other) {
+    uint32_t index = qf_use_index(graph, use);
+    qf_op op = qf_node_op(graph, use->user);
+    double number;
+    if (qf_value_type(graph, use->value).id != qf_value_type(graph, qf_node_result(graph, use->user, 0)).id)
+        return false;
+    if (op == QF_OP_mul) {
+        *out_other = 1 - index;
+        return is_zero_or_one(graph, qf_node_operand(graph, use->user, *out_other));
+    }
+    if (op != QF_OP_where || index == QF_IN(where, condition)) return false;
+    *out_other = index == QF_IN(where, a) ? QF_IN(where, b) : QF_IN(where, a);
+    return qf_value_uniform(graph, qf_node_operand(graph, use->user, *out_other), &number) && number == 0.0;
+}
+
 static bool add_users(const qf_graph *graph, qf_value value, region *out) {
     QF_FOR_EACH_USE(graph, value, use) {
         qf_op op = qf_node_op(graph, use->user);
-        bool joint = op == QF_OP_split || op == QF_OP_concat;
+        uint32_t other;
+        bool zeroes = sets_to_zero(graph, use, &other);
+        bool joint = op == QF_OP_split || op == QF_OP_concat || zeroes;
         if (holds(out->nodes, out->count, use->user)) continue;
         if (op == QF_OP_quantize) {
             if (!add_quantise(graph, use, out)) return false;
@@ -81,6 +114,7 @@ static bool add_users(const qf_graph *graph, qf_value value, region *out) {
         }
         if (!(joint || qf_op_is_replayable(op)) || out->count == MAX_REGION) return false;
         out->joints += joint;
+        out->products += op == QF_OP_mul;
         out->nodes[out->count++] = use->user;
     }
     return true;
@@ -156,6 +190,22 @@ static bool quantise_neighbours(qf_graph *graph, const region *r, qf_node concat
     return true;
 }
 
+/* What sets to zero, in the type of the codes. */
+static bool quantise_zeroing(qf_graph *graph, const region *r, qf_node node, qf_value quantised, qf_location location) {
+    qf_emitter emitter = {.graph = graph, .before = node, .location = location};
+    for (uint32_t i = 0; i < qf_node_at(graph, node)->operand_count; i++) {
+        qf_value value = qf_node_operand(graph, node, i), made;
+        if (value.id == quantised.id || is_inside(graph, r, value) || qf_value_dtype(graph, value) == QF_I1) continue;
+        if (qf_node_op(graph, node) == QF_OP_mul)
+            made = qf_emit_cast(&emitter, value, r->wanted.dtype);
+        else
+            made = qf_emit_scalar(&emitter, r->wanted.dtype, 0.0);
+        if (!made.id) return false;
+        qf_graph_set_operand(graph, node, i, made);
+    }
+    return true;
+}
+
 static void read_instead(qf_graph *graph, qf_node node, qf_value from, qf_value to) {
     for (uint32_t i = 0; i < qf_node_at(graph, node)->operand_count; i++)
         if (qf_node_operand(graph, node, i).id == from.id) qf_graph_set_operand(graph, node, i, to);
@@ -180,6 +230,22 @@ static void erase_quantise(qf_graph *graph, qf_node node) {
     qf_value_at(graph, value)->name = name;
 }
 
+/* Brings what else a node of the region reads to the type of the codes. */
+static bool quantise_operands(qf_graph *graph, const region *r, qf_node node, qf_value quantised,
+                              qf_location location) {
+    switch (qf_node_op(graph, node)) {
+    case QF_OP_concat: return quantise_neighbours(graph, r, node, quantised, location);
+    case QF_OP_mul:
+    case QF_OP_where: return quantise_zeroing(graph, r, node, quantised, location);
+    default: return true;
+    }
+}
+
+/* Infinity times zero is no number, which the codes of infinity are not: products round. */
+static bool class_allows(const qf_graph *graph, qf_node attention, const region *r, qf_numerics numerics) {
+    return !r->products || qf_numerics_at(graph, attention, numerics) >= QF_NUMERICS_ROUNDING;
+}
+
 static bool hoist(qf_graph *graph, qf_node attention, const region *r, qf_report *report, bool *out_changed) {
     qf_value result = qf_node_result(graph, attention, 0);
     qf_node before = first_reader(graph, result);
@@ -187,7 +253,7 @@ static bool hoist(qf_graph *graph, qf_node attention, const region *r, qf_report
     if (!bring_before(graph, r, r->wanted.scale, before, &budget) || !qf_report_may_rewrite(report)) return true;
     qf_rewrite done = {.number = report->next_number - 1,
                        .rule = qf_intern_c(graph->context, "quantise_before_parts"),
-                       .numerics = QF_NUMERICS_EXACT,
+                       .numerics = r->products ? QF_NUMERICS_ROUNDING : QF_NUMERICS_EXACT,
                        .tag = qf_node_at(graph, attention)->tag};
     qf_location places[] = {qf_node_at(graph, r->quantises[0])->location, qf_node_at(graph, attention)->location};
     done.location = qf_location_fuse(graph, done.rule, places, QF_COUNT_OF(places));
@@ -195,9 +261,7 @@ static bool hoist(qf_graph *graph, qf_node attention, const region *r, qf_report
     if (!quantised.id) return false;
     for (uint32_t i = 0; i < r->count; i++) {
         read_instead(graph, r->nodes[i], result, quantised);
-        if (qf_node_op(graph, r->nodes[i]) == QF_OP_concat &&
-            !quantise_neighbours(graph, r, r->nodes[i], quantised, done.location))
-            return false;
+        if (!quantise_operands(graph, r, r->nodes[i], quantised, done.location)) return false;
     }
     if (!retype(graph, r)) return false;
     for (uint32_t i = 0; i < r->quantise_count; i++) {
@@ -216,7 +280,8 @@ qf_status qf_attention_quantise_parts(qf_graph *graph, const qf_rules_options *o
     bool good = true;
     QF_FOR_EACH_NODE(graph, node) {
         if (!good || !qf_awaits_quantise(graph, node)) continue;
-        if (read_region(graph, qf_node_result(graph, node, 0), &r)) good = hoist(graph, node, &r, report, out_changed);
+        if (read_region(graph, qf_node_result(graph, node, 0), &r) && class_allows(graph, node, &r, options->numerics))
+            good = hoist(graph, node, &r, report, out_changed);
     }
     for (qf_node node = graph->first, next; good && node.id; node = next) {
         next = qf_node_at(graph, node)->next;

@@ -17,10 +17,11 @@ bool qf_output_quantise_read(const qf_graph *graph, qf_node node, qf_output_quan
 /* An attention whose float result may still be quantised. */
 bool qf_awaits_quantise(const qf_graph *graph, qf_node node);
 
-/* Where slices, splits and concatenations alone stand between attentions and equal quantises, these move to the
- * attention, and to what else is concatenated. Then, where the rows of an attention are cut into parts and each is
- * quantised by an own scale, the attention is cut as well: each part reads all keys. Both are exact; the rules of
- * fuse_attention_quant take what comes out. *out_changed is set, never cleared. */
+/* Where slices, splits, concatenations and masks that set rows to zero alone stand between attentions and equal
+ * quantises, these move to the attention, and to what else is concatenated. Then, where the rows of an attention are
+ * cut into parts and each is quantised by an own scale, the attention is cut as well: each part reads all keys. Both
+ * are exact (but zero times infinity becomes zero); the rules of fuse_attention_quant take what comes out. *out_changed
+ * is set, never cleared. */
 qf_status qf_attention_quantise_parts(qf_graph *graph, const qf_rules_options *options, qf_report *report,
                                       bool *out_changed);
 /* The second rewrite for one attention. False only on failure. */

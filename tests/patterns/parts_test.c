@@ -6,11 +6,12 @@
 #include "tests/patterns/raising.h"
 #include "tests/perturb.h"
 
-#define SCALES    ", %s: f32[], %r: f32[]"
-#define JOINT     "%q: f32[B, 4, X + Y, 8], %k: f32[B, 2, S, 8], %v: f32[B, 2, S, 6]" SCALES
-#define SQUARE    "%q: f32[B, 4, X + Y, 8], %k: f32[B, 2, X + Y, 8], %v: f32[B, 2, X + Y, 6]" SCALES
-#define ATTENTION "  %a = attention %q, %k, %v {scale=0.35}\n"
-#define TOKENS    "  %p = permute %a {order=[0, 2, 1, 3]}\n  %t = view %p {shape=[B, X + Y, 24]}\n"
+#define SCALES              ", %s: f32[], %r: f32[]"
+#define JOINT               "%q: f32[B, 4, X + Y, 8], %k: f32[B, 2, S, 8], %v: f32[B, 2, S, 6]" SCALES
+#define SQUARE              "%q: f32[B, 4, X + Y, 8], %k: f32[B, 2, X + Y, 8], %v: f32[B, 2, X + Y, 6]" SCALES
+#define ATTENTION           "  %a = attention %q, %k, %v {scale=0.35}\n"
+#define TOKENS              "  %p = permute %a {order=[0, 2, 1, 3]}\n  %t = view %p {shape=[B, X + Y, 24]}\n"
+#define NUMBER(name, value) "  %" name " = constant {value=f32[] " value "}\n"
 #define SLICE(name, of, from, to)                                                                                      \
     "  %" name " = slice %" of " {starts=[0, " from ", 0], ends=[B, " to ", 24], steps=[1, 1, 1]}\n"
 #define QUANTISE(name, of, scale) "  %" name " = quantize %" of ", %" scale " {dtype=f8E4M3FN}\n"
@@ -103,6 +104,23 @@ static const reading readings[] = {
      ATTENTION "  %b = attention %q2, %k, %v {scale=0.35}\n  %c = concat %a, %b {axis=2}\n"
                "  %d = permute %c {order=[0, 2, 1, 3]}\n" QUANTISE("y", "d", "s") "  %z = neg %r\n",
      2},
+    /* --- rows set to zero --- */
+    {"times_zero_or_one", JOINT ", %b: i1[B, X + Y]",
+     ATTENTION TOKENS "  %b3 = view %b {shape=[B, X + Y, 1]}\n  %m = cast %b3 {dtype=f32}\n"
+                      "  %g = mul %m, %t\n" QUANTISE("y", "g", "s") "  %z = neg %m\n",
+     1},
+    {"times_a_spread_mask", JOINT ", %b: i1[B, X + Y, 1]",
+     ATTENTION TOKENS
+     "  %m0 = cast %b {dtype=f32}\n  %m = expand %m0 {shape=[B, X + Y, 24]}\n"
+     "  %g = mul %t, %m\n  %h = view %g {shape=[B*X + B*Y, 24]}\n" QUANTISE("y", "h", "s") "  %z = neg %m0\n",
+     1},
+    {"replaced_by_zero", JOINT ", %b: i1[B, X + Y, 1]",
+     ATTENTION TOKENS NUMBER("zero", "0.0") "  %g = where %b, %zero, %t\n" QUANTISE("y", "g", "s") "  %z = neg %r\n",
+     1},
+    {"zeroed_and_cut", JOINT ", %b: i1[B, X + Y, 1]",
+     ATTENTION TOKENS NUMBER("zero", "0.0") "  %t0 = where %b, %t, %zero\n" SLICE("x", "t0", "0", "X")
+         SLICE("w", "t0", "X", "X + Y") BOTH("s", "s"),
+     1},
     {"paged",
      "%q: f32[3, 4, 8], %k: f32[5, 4, 2, 8], %v: f32[5, 4, 2, 8], %n: i32[3, 1], %l: i32[3], %g: f32[3, 7]" SCALES,
      "  %a = paged_attention %q, %k, %v, %n, %l {scale=0.35}\n  %t = view %a {shape=[3, 32]}\n"
@@ -239,6 +257,14 @@ static const refusal refusals[] = {
     {"channels_of_a_concatenation", JOINT ", %f: f32[B, X + Y, 8], %n: f32[32]",
      ATTENTION TOKENS "  %c = concat %t, %f {axis=2}\n  %y = quantize %c, %n {dtype=f8E4M3FN, axis=2}\n  %z = neg %f\n",
      QF_REASON_layout_between},
+    {"times_a_number_between", JOINT ", %m: f32[B, X + Y, 1]",
+     ATTENTION TOKENS "  %g = mul %t, %m\n" QUANTISE("y", "g", "s") "  %z = neg %m\n", QF_REASON_op_between},
+    {"times_integers", JOINT ", %b: i32[B, X + Y, 1]",
+     ATTENTION TOKENS "  %m = cast %b {dtype=f32}\n  %g = mul %t, %m\n" QUANTISE("y", "g", "s") "  %z = neg %m\n",
+     QF_REASON_op_between},
+    {"replaced_by_one", JOINT ", %b: i1[B, X + Y, 1]",
+     ATTENTION TOKENS NUMBER("one", "1.0") "  %g = where %b, %t, %one\n" QUANTISE("y", "g", "s") "  %z = neg %r\n",
+     QF_REASON_op_between},
     {"a_concatenation_that_others_read", JOINT ", %f: f32[B, X + Y, 8]",
      ATTENTION TOKENS "  %c = concat %t, %f {axis=2}\n" QUANTISE("y", "c", "s") "  %z = neg %c\n",
      QF_REASON_layout_between},
