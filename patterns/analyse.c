@@ -250,8 +250,31 @@ static bool padded_column(qf_candidate *c, qf_node node, qf_value *out_column, u
     return padded == 1 && is_extended(c, *out_axis) && out_column->id && qf_value_rank(graph, *out_column) == 0;
 }
 
-/* A constant column that was spread over batch and rows. */
+/* x * 1 and x + 0 spread x over the shape of the number. */
+static bool spread_by_number(qf_candidate *c) {
+    qf_labelling *labels = &c->labels;
+    qf_node node = qf_value_producer(labels->graph, c->sinks);
+    qf_op op = qf_node_op(labels->graph, node);
+    if (op != QF_OP_mul && op != QF_OP_add) return false;
+    for (uint32_t side = 0; side < 2; side++) {
+        double number;
+        qf_value source = qf_node_operand(labels->graph, node, side);
+        qf_axes axes;
+        if (!qf_scalar_number(labels, qf_node_operand(labels->graph, node, 1 - side), &number) ||
+            number != (op == QF_OP_mul ? 1.0 : 0.0) ||
+            !qf_labelling_broadcast_value(labels, source, &c->sink_axes, &axes))
+            continue;
+        c->sinks = source;
+        c->sink_axes = axes;
+        return true;
+    }
+    return false;
+}
+
+/* What is the same along batch and rows: broadcast, or constant and spread over them. */
 static void drop_repeats(qf_candidate *c) {
+    do qf_trace_root(&c->labels, NULL, &c->sinks, &c->sink_axes);
+    while (spread_by_number(c));
     for (uint32_t i = 0; i < c->sink_axes.rank; i++) {
         if (!c->sink_axes.axis[i].count || qf_constant_varies(c->labels.graph, c->sinks, i)) continue;
         c->sink_repeats |= 1u << i;
@@ -268,8 +291,7 @@ static bool read_sink(qf_candidate *c) {
         c->has_sinks = true;
         c->sinks = p->added_sink;
         c->sink_axes = p->added_sink_axes;
-        if (c->sinks.id) qf_trace_root(labels, NULL, &c->sinks, &c->sink_axes);
-        drop_repeats(c);
+        if (c->sinks.id) drop_repeats(c);
         return !p->has_sink || qf_candidate_miss(c, QF_REASON_score_op, p->softmax, "two sinks join the softmax");
     }
     if (!p->has_sink) return true;
@@ -290,7 +312,6 @@ static bool read_sink(qf_candidate *c) {
         c->sink_axes = p->axes;
         c->sink_axes.axis[axis] = (qf_axis){0};
     }
-    qf_trace_root(labels, NULL, &c->sinks, &c->sink_axes);
     drop_repeats(c);
     p->logits = qf_node_operand(graph, node, qf_node_op(graph, node) == QF_OP_concat && p->sink_first ? 1 : 0);
     p->axes.axis[axis] = p->kept;

@@ -373,6 +373,16 @@ static const spelling spellings[] = {
             "  %c = concat %s, %k2 {axis=3}\n  %p0 = softmax %c {axis=3}\n"
             "  %p = slice %p0 {starts=[0, 0, 0, 0], ends=[2, 2, 2, S], steps=[1, 1, 1, 1]}\n" VALUES,
      1e-6},
+    {"sinks_times_ones", QKV ", %k0: f32[4]",
+     SCORES NUMBER("one", "1.0") "  %k1 = view %k0 {shape=[1, 4, 1, 1]}\n  %o = full %one {shape=[B, 4, T, 1]}\n"
+                                 "  %k2 = mul %k1, %o\n  %c = concat %s, %k2 {axis=3}\n"
+                                 "  %p0 = softmax %c {axis=3}\n  %p, %p1 = split %p0 {axis=3, sizes=[S, 1]}\n" VALUES,
+     1e-6},
+    {"sinks_plus_zeros", QKV ", %k0: f32[4]",
+     SCORES NUMBER("z", "0.0") "  %k1 = view %k0 {shape=[4, 1, 1]}\n  %o = full %z {shape=[B, 1, T, 1]}\n"
+                               "  %k2 = add %o, %k1\n  %c = concat %s, %k2 {axis=3}\n"
+                               "  %p0 = softmax %c {axis=3}\n  %p, %p1 = split %p0 {axis=3, sizes=[S, 1]}\n" VALUES,
+     1e-6},
     {"sink_padded", QKV,
      SCORES NUMBER("z",
                    "0.25") "  %c = pad %s, %z {before=[0, 0, 0, 0], after=[0, 0, 0, 1]}\n"
