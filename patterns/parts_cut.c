@@ -260,6 +260,61 @@ static bool target_can(const cutting *c, const qf_rules_options *options) {
     return supported;
 }
 
+/* The node again, over another source whose dims the results follow. */
+static qf_value emit_on(qf_emitter *emitter, qf_node node, qf_value source) {
+    qf_graph *graph = emitter->graph;
+    qf_value operands[4];
+    uint32_t count = qf_node_at(graph, node)->operand_count;
+    if (!source.id || count > QF_COUNT_OF(operands)) return (qf_value){0};
+    for (uint32_t i = 0; i < count; i++) operands[i] = i ? qf_node_operand(graph, node, i) : source;
+    qf_node_spec spec = {.op = qf_node_op(graph, node),
+                         .operands = operands,
+                         .operand_count = count,
+                         .attributes = qf_node_at(graph, node)->attributes,
+                         .location = emitter->location};
+    qf_node made = qf_graph_insert(graph, emitter->before, &spec);
+    return made.id ? qf_node_result(graph, made, 0) : (qf_value){0};
+}
+
+/* What was concatenated as these rows, through permutes, casts and quantises of whole tensors: then nothing needs to be
+ * cut. 0 where there is no such. */
+static qf_value rows_before_concat(qf_emitter *emitter, const part *p, uint32_t axis, qf_value value, uint32_t steps) {
+    qf_graph *graph = emitter->graph;
+    qf_node node = qf_value_producer(graph, value);
+    qf_output_quantise quantise;
+    switch (qf_node_op(graph, node)) {
+    case QF_OP_concat: {
+        qf_dim start = qf_dim_constant(graph->context, 0);
+        if ((uint32_t)qf_node_attribute(graph, node, QF_ATTR(concat, axis))->integer != axis) break;
+        for (uint32_t i = 0; i < qf_node_at(graph, node)->operand_count; i++) {
+            qf_value piece = qf_node_operand(graph, node, i);
+            qf_dim end = qf_dim_add(graph->context, start, qf_value_dims(graph, piece)[axis]);
+            if (qf_dim_equal(start, p->start) && qf_dim_equal(end, p->end)) return piece;
+            start = end;
+        }
+        break;
+    }
+    case QF_OP_permute:
+        axis = (uint32_t)qf_node_attribute(graph, node, QF_ATTR(permute, order))->ints[axis];
+        if (!steps) break;
+        return emit_on(emitter, node, rows_before_concat(emitter, p, axis, qf_node_operand(graph, node, 0), steps - 1));
+    case QF_OP_quantize:
+    case QF_OP_cast:
+        if (!steps || (qf_node_op(graph, node) == QF_OP_quantize && !qf_output_quantise_read(graph, node, &quantise)))
+            break;
+        return emit_on(emitter, node, rows_before_concat(emitter, p, axis, qf_node_operand(graph, node, 0), steps - 1));
+    default: break;
+    }
+    return (qf_value){0};
+}
+
+static bool cut_query(qf_emitter *emitter, const part *p, uint32_t axis, qf_value *value) {
+    qf_value rows = rows_before_concat(emitter, p, axis, *value, MAX_STEPS);
+    if (!rows.id) rows = qf_emit_slice(emitter, *value, axis, p->start, p->end);
+    *value = rows;
+    return rows.id != 0;
+}
+
 static bool cut_operand(qf_emitter *emitter, const part *p, uint32_t axis, qf_value *value) {
     *value = qf_emit_slice(emitter, *value, axis, p->start, p->end);
     return value->id != 0;
@@ -284,7 +339,7 @@ static qf_node build_part(cutting *c, const part *p, qf_string rule, uint64_t ta
     qf_axes from = p->result_axes, to = p->axes;
     qf_dim dims[4], count = qf_dim_subtract(c->context, p->end, p->start);
     copy_attention(c, operands, attributes);
-    if (!cut_operand(&emitter, p, c->row_axis, &operands[QF_IN(attention, q)]) ||
+    if (!cut_query(&emitter, p, c->row_axis, &operands[QF_IN(attention, q)]) ||
         !cut_scores_operand(c, &emitter, p, &operands[QF_IN(attention, bias)]) ||
         !cut_scores_operand(c, &emitter, p, &operands[QF_IN(attention, mask)]) ||
         !qf_labelling_new(&c->labels, count, &rows))

@@ -9,6 +9,8 @@
 #define SCALES              ", %s: f32[], %r: f32[]"
 #define JOINT               "%q: f32[B, 4, X + Y, 8], %k: f32[B, 2, S, 8], %v: f32[B, 2, S, 6]" SCALES
 #define SQUARE              "%q: f32[B, 4, X + Y, 8], %k: f32[B, 2, X + Y, 8], %v: f32[B, 2, X + Y, 6]" SCALES
+#define CONCATENATED        "%c: f32[B, X, 4, 8], %d: f32[B, Y, 4, 8]"
+#define QUERIES             "  %q0 = concat %c, %d {axis=1}\n  %q = permute %q0 {order=[0, 2, 1, 3]}\n"
 #define ATTENTION           "  %a = attention %q, %k, %v {scale=0.35}\n"
 #define TOKENS              "  %p = permute %a {order=[0, 2, 1, 3]}\n  %t = view %p {shape=[B, X + Y, 24]}\n"
 #define NUMBER(name, value) "  %" name " = constant {value=f32[] " value "}\n"
@@ -76,6 +78,14 @@ static const reading readings[] = {
      "  %v8 = quantize %v, %sk {dtype=f8E4M3FN}\n"
      "  %a = attention %q8, %k8, %v8, q_scale=%sq, k_scale=%sk, v_scale=%sk {scale=0.35}\n" TOKENS HALVES BOTH("s",
                                                                                                                "r"),
+     2},
+    {"concatenated_queries", CONCATENATED ", %k: f32[B, 2, S, 8], %v: f32[B, 2, S, 6]" SCALES,
+     QUERIES ATTENTION TOKENS HALVES BOTH("s", "r"), 2},
+    {"concatenated_queries_in_fp8",
+     CONCATENATED ", %k: f8E4M3FN[B, 2, S, 8], %v: f8E4M3FN[B, 2, S, 6], %sk: f32[], %sq: f32[]" SCALES,
+     QUERIES
+     "  %q8 = quantize %q, %sq {dtype=f8E4M3FN}\n"
+     "  %a = attention %q8, %k, %v, q_scale=%sq, k_scale=%sk, v_scale=%sk {scale=0.35}\n" TOKENS HALVES BOTH("s", "r"),
      2},
     {"unlike_formats", JOINT, ATTENTION TOKENS HALVES QUANTISE("y", "x", "s") "  %z = quantize %w, %s {dtype=f8E5M2}\n",
      2},
@@ -208,6 +218,20 @@ static void names_and_order_do_not_matter(void **state) {
         }
 }
 
+/* What was concatenated for one attention is read by two without being cut again. */
+static void concatenated_queries_are_not_cut(void **state) {
+    (void)state;
+    for (size_t i = 0; i < QF_COUNT_OF(readings); i++) {
+        bench b;
+        if (strncmp(readings[i].name, "concatenated_queries", 20) != 0) continue;
+        open_reading(&b, readings[i].inputs, readings[i].body);
+        run_passes(&b, "default");
+        expect_fused(&b, &readings[i]);
+        assert_int_equal(bench_count(&b, QF_OP_slice) + bench_count(&b, QF_OP_concat), 0);
+        bench_close(&b);
+    }
+}
+
 typedef struct refusal {
     const char *name, *inputs, *body;
     qf_reason reason;
@@ -327,8 +351,8 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_are_quantised_by_attention), cmocka_unit_test(names_and_order_do_not_matter),
-        cmocka_unit_test(what_is_not_quantised_in_parts),   cmocka_unit_test(the_limit_of_rewrites_holds),
-        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(concatenated_queries_are_not_cut), cmocka_unit_test(what_is_not_quantised_in_parts),
+        cmocka_unit_test(the_limit_of_rewrites_holds),      cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
