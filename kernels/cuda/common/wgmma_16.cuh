@@ -16,9 +16,10 @@ namespace qfuse {
 struct RowsDescriptor {
     uint32_t low;
 
-    // `address`: of the first row, aligned to eight rows. `panel_bytes`: from one panel to the next.
+    // `address`: of the first row, aligned to eight rows; in a cluster the CTA's number lies above the place, where the
+    // descriptor has the step between panels. `panel_bytes`: from one panel to the next.
     __device__ __forceinline__ static RowsDescriptor at(uint32_t address, uint32_t panel_bytes) {
-        return {(address >> 4) + (panel_bytes >> 4 << 16)};
+        return {((address & 0x3FFFF) >> 4) + (panel_bytes >> 4 << 16)};
     }
     __device__ __forceinline__ RowsDescriptor operator+(uint32_t units) const {
         return {low + units};
