@@ -84,6 +84,7 @@ __device__ __forceinline__ void wgmma_16(float (&d)[count], const uint32_t *a, u
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(Accumulate ? 1 : 0)); \
 }
 QF_FROM_REGISTERS(8, 4, QF_NAMES_4, QF_4(d, 0), "%4, %5, %6, %7", "%8", "%9")
+QF_FROM_REGISTERS(80, 40, QF_NAMES_40, QF_40(d), "%40, %41, %42, %43", "%44", "%45")
 QF_FROM_REGISTERS(64, 32, QF_NAMES_32, QF_32(d), "%32, %33, %34, %35", "%36", "%37")
 QF_FROM_REGISTERS(128, 64, QF_NAMES_64, QF_64(d), "%64, %65, %66, %67", "%68", "%69")
 

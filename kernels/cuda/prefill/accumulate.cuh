@@ -2,10 +2,12 @@
 // Does not own: P (scores_f16.cuh, scores_f32.cuh), the loop over tiles (consume.cuh).
 // Read next: consume.cuh.
 //
-// Row sums come from a product of the rounded P with ones, so numerator and denominator share P's rounding. Both forms
-// have the same functions; `accumulate` takes the finished scores of a tile, and runs `meanwhile` beside its products.
+// Row sums come from a product of the rounded P with ones, or from additions of it, so numerator and denominator share
+// P's rounding. Both forms have the same functions; `accumulate` takes the finished scores of a tile, and runs
+// `meanwhile` beside its products.
 #pragma once
 
+#include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/common/wgmma_16.cuh"
 #include "shared.cuh"
 
@@ -160,7 +162,7 @@ struct DirectAccumulator : AccumulatorShape<C> {
     using Values = RowsDescriptor;
 
     float o[kChunks][kChunk / 2];
-    float sum[4]; // columns of ones: the first row's two, the second row's two
+    float sum[4]; // columns of ones: the first row's two, the second row's two; or sums of the thread's own columns
     float reference[2];
 
     __device__ __forceinline__ static Values values_at(uint32_t address) {
@@ -178,7 +180,14 @@ struct DirectAccumulator : AccumulatorShape<C> {
         }
     }
     __device__ __forceinline__ void row_sums(float (&sums)[2]) const {
-        sums[0] = sum[0], sums[1] = sum[2];
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+            sums[row] = sum[2 * row];
+            if constexpr (C::kAddsSums) { // of the thread's columns
+                sums[row] += __shfl_xor_sync(~0u, sums[row], 1);
+                sums[row] += __shfl_xor_sync(~0u, sums[row], 2);
+            }
+        }
     }
 
     // In groups of P's columns, so that the product of one group runs beside the exponentials of the next.
@@ -196,34 +205,75 @@ struct DirectAccumulator : AccumulatorShape<C> {
         wgmma_pin(sum);
     }
 
-  private:
-    // Groups from step `First` (of 16 keys) on.
-    template <int First, class Scores>
-    __device__ __forceinline__ void add_groups(Scores &scores, uint32_t (&p)[C::kWords], Values v, KeyDescriptor ones) {
-        constexpr uint32_t kChunkUnits = kChunk / 64 * C::kKeys * 128 / 16, kStepUnits = 16 * 128 / 16;
-        constexpr int kSteps = C::kKeys / 16, kEnd = First + C::kGroupSteps < kSteps ? First + C::kGroupSteps : kSteps;
-        scores.template exponentials<4 * First, 4 * kEnd>(reference, p);
-        wgmma_fence();
+    // The same in pieces, for a loop that starts the next scores before it waits for these products.
+    template <class Scores>
+    __device__ __forceinline__ void soften(Scores &scores, float (&factor)[2], uint32_t (&p)[C::kWords]) {
+        scores.raise(reference, factor);
+        scores.template exponentials<0, C::kWords>(reference, p);
+        if constexpr (C::kAddsSums) {
 #pragma unroll
-        for (int step = First; step < kEnd; ++step) {
+            for (int row = 0; row < 2; ++row) {
+                float tile = 0.0f;
 #pragma unroll
-            for (int chunk = 0; chunk < kChunks; ++chunk) {
-                wgmma_16<C::kBf16, true>(o[chunk], p + 4 * step, v + chunk * kChunkUnits + step * kStepUnits);
+                for (int i = row; i < C::kWords; i += 2) tile += low_of(p[i]) + high_of(p[i]);
+                sum[2 * row] = fmaf(sum[2 * row], factor[row], tile);
             }
-            wgmma_16<C::kBf16, true, true>(sum, p + 4 * step, ones);
         }
+    }
+    __device__ __forceinline__ void start(const uint32_t (&p)[C::kWords], Values v, KeyDescriptor ones) {
+        wgmma_fence();
+        add_steps<0, C::kKeys / 16>(p, v, ones);
         wgmma_commit();
-        if constexpr (kEnd < kSteps) add_groups<kEnd>(scores, p, v, ones);
+    }
+    // Once they are complete.
+    __device__ __forceinline__ void pin() {
+#pragma unroll
+        for (int chunk = 0; chunk < kChunks; ++chunk) wgmma_pin(o[chunk]);
+        if constexpr (!C::kAddsSums) wgmma_pin(sum);
     }
     __device__ __forceinline__ void rescale(const float (&factor)[2]) {
         if (!__any_sync(~0u, factor[0] != 1.0f || factor[1] != 1.0f)) return;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sum[i] *= factor[i >> 1];
+        for (int i = 0; i < 4; ++i) {
+            if constexpr (!C::kAddsSums) sum[i] *= factor[i >> 1];
+        }
 #pragma unroll
         for (int chunk = 0; chunk < kChunks; ++chunk) {
 #pragma unroll
             for (int i = 0; i < kChunk / 2; ++i) o[chunk][i] *= factor[i >> 1 & 1];
         }
+    }
+
+  private:
+    __device__ __forceinline__ static float low_of(uint32_t pair) {
+        if constexpr (C::kBf16) return bf16_low_to_f32(pair);
+        return f16_low_to_f32(pair);
+    }
+    __device__ __forceinline__ static float high_of(uint32_t pair) {
+        if constexpr (C::kBf16) return bf16_high_to_f32(pair);
+        return f16_high_to_f32(pair);
+    }
+    template <int First, int End>
+    __device__ __forceinline__ void add_steps(const uint32_t (&p)[C::kWords], Values v, KeyDescriptor ones) {
+        constexpr uint32_t kChunkUnits = kChunk / 64 * C::kKeys * 128 / 16, kStepUnits = 16 * 128 / 16;
+#pragma unroll
+        for (int step = First; step < End; ++step) {
+#pragma unroll
+            for (int chunk = 0; chunk < kChunks; ++chunk) {
+                wgmma_16<C::kBf16, true>(o[chunk], p + 4 * step, v + chunk * kChunkUnits + step * kStepUnits);
+            }
+            if constexpr (!C::kAddsSums) wgmma_16<C::kBf16, true, true>(sum, p + 4 * step, ones);
+        }
+    }
+    // Groups from step `First` (of 16 keys) on.
+    template <int First, class Scores>
+    __device__ __forceinline__ void add_groups(Scores &scores, uint32_t (&p)[C::kWords], Values v, KeyDescriptor ones) {
+        constexpr int kSteps = C::kKeys / 16, kEnd = First + C::kGroupSteps < kSteps ? First + C::kGroupSteps : kSteps;
+        scores.template exponentials<4 * First, 4 * kEnd>(reference, p);
+        wgmma_fence();
+        add_steps<First, kEnd>(p, v, ones);
+        wgmma_commit();
+        if constexpr (kEnd < kSteps) add_groups<kEnd>(scores, p, v, ones);
     }
 };
 

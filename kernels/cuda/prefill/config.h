@@ -103,12 +103,15 @@ QF_PREFILL_FUNCTION int qf_prefill_panel_bytes(qf_prefill_form form) {
     return qf_prefill_row_bytes(form) < 128 ? qf_prefill_row_bytes(form) : 128;
 }
 
-// Tiles that each ring holds. Of 16-bit elements the ring of transposed values holds values as they are.
+// Tiles that each ring holds. Of 16-bit elements the ring of transposed values holds values as they are, and a single
+// stage of Q is free, and filled anew, as soon as the last scores are complete.
 QF_PREFILL_FUNCTION int qf_prefill_query_stages(qf_prefill_form form) {
+    if (form.transpose == QF_PREFILL_TRANSPOSE_NONE && form.head_dim == 128) return 1;
     return form.head_dim > 128 && form.transpose != QF_PREFILL_TRANSPOSE_BEFORE ? 1 : 2;
 }
 
 QF_PREFILL_FUNCTION int qf_prefill_key_stages(qf_prefill_form form) {
+    if (form.transpose == QF_PREFILL_TRANSPOSE_NONE && form.head_dim == 128) return 3; // there is room
     return qf_prefill_row_bytes(form) > 128 ? 2 : 3;
 }
 

@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "accumulate.cuh"
+#include "ahead.cuh"
 #include "epilogue.cuh"
 #include "query.cuh"
 #include "scores_f32.cuh"
@@ -52,7 +52,7 @@ __device__ __forceinline__ void row_limits(const qf_prefill_params &p, const Wor
 
 // Starts S = Q K^T of a tile.
 template <class C, class S, class Descriptor>
-__device__ __forceinline__ void start_scores(S &scores, Descriptor q, Descriptor k) {
+__device__ __forceinline__ void start_scores(S &scores, Descriptor q, const KeptQuery<C> &kept, Descriptor k) {
     constexpr int kSteps = C::kPanelBytes / 32;
     constexpr uint32_t kQueryPanel = C::kRows * C::kPanelBytes / 16, kKeyPanel = C::kKeys * C::kPanelBytes / 16;
     scores = S(scores.parameters()); // S itself starts without a value
@@ -61,7 +61,14 @@ __device__ __forceinline__ void start_scores(S &scores, Descriptor q, Descriptor
 #pragma unroll
     for (int step = 1; step < C::kPanels * kSteps; ++step) {
         const int panel = step / kSteps, inner = step % kSteps;
-        scores.template multiply<true>(q + panel * kQueryPanel + inner * 2, k + panel * kKeyPanel + inner * 2);
+        const Descriptor k_step = k + panel * kKeyPanel + inner * 2;
+        if constexpr (C::kKeptSteps > 0) {
+            if (step >= kept.kFirst) {
+                scores.multiply(kept.a[step - kept.kFirst], k_step);
+                continue;
+            }
+        }
+        scores.template multiply<true>(q + panel * kQueryPanel + inner * 2, k_step);
     }
     wgmma_commit();
 }
@@ -115,17 +122,19 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
     for (;;) {
         trace<kTraceNext>(p);
         barrier_wait(shared_address(&barriers.query_full[query.stage]), query.parity);
-        const Work work = read_work<C>(shared.work[query.stage]);
+        const Work work = read_work<C>(shared.work[work_slot<C>(query)]);
         if (work.sequence < 0) return;
         trace<kTraceWork>(p);
         const uint32_t rows = shared.query + query.stage * C::kQueryBytes + consumer * 64 * C::kPanelBytes;
         using Scores = std::conditional_t<C::kHalfScores, HalfScores<C>, FullScores<C>>;
         Scores scores;
-        prepare_query<C>(p, shared.scales[query.stage], rows, scores);
+        prepare_query<C>(p, shared.scales[work_slot<C>(query)], rows, scores);
         const Reach reach = make_reach<C>(p, work, consumer);
         named_barrier_sync(1 + consumer, 128);
         trace<kTraceReady>(p);
         const Descriptor q = Descriptor::at(rows);
+        KeptQuery<C> kept;
+        kept.load(rows);
         Accumulator state;
         state.clear(Scores::kNone);
         // Tiles `last` to `first` are computed; rows of other warpgroups see the others.
@@ -135,17 +144,38 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         const int last = sees ? max(min((reach.end + C::kKeys - 1) / C::kKeys, end), first) - 1 : first - 1;
         skip_tiles<C>(p, barriers, keys, transposed, work.tile_end - 1 - last);
         if (last >= first) barrier_wait(shared_address(&barriers.keys_full[keys.stage]), keys.parity);
+        // Nothing reads Q after the last scores.
+        const auto free_query = [&](bool now) {
+            if (C::kFreesQuery && now) barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
+        };
+        free_query(last < first);
+        if constexpr (C::kAhead) {
+            const auto finish = [&](int tile) {
+                const int first_key = tile * C::kKeys;
+                scores.finish();
+                if (first_key + C::kKeys > reach.full_end || first_key < reach.full_begin) {
+                    int begin[2], end[2];
+                    row_limits(p, work, consumer, first_key, begin, end);
+                    scores.mask_from(end);
+                    if (first_key < reach.full_begin) scores.mask_before(begin);
+                }
+            };
+            const auto start = [&] { start_scores<C>(scores, q, kept, k_base + keys.stage * (C::kTileBytes / 16)); };
+            walk_ahead<C>(p, barriers, scores, state, keys, transposed, v_base, ones, first, last, start, finish,
+                          free_query);
+        }
 #pragma unroll 1
-        for (int tile = last; tile >= first; --tile) {
+        for (int tile = C::kAhead ? first - 1 : last; tile >= first; --tile) {
             const int first_key = tile * C::kKeys;
             jitter();
-            start_scores<C>(scores, q, k_base + keys.stage * (C::kTileBytes / 16));
+            start_scores<C>(scores, q, kept, k_base + keys.stage * (C::kTileBytes / 16));
             // Here the wait costs nothing, and from it to P V^T all is one basic block, in which conversions hide
             // behind exponentials.
             barrier_wait(shared_address(&barriers.transposed_full[transposed.stage]), transposed.parity);
             wgmma_wait<0>();
             scores.pin();
             if (elected) release_keys<C>(barriers, keys.stage);
+            free_query(tile == first);
             keys.advance();
             trace<kTraceTile>(p);
             jitter();
@@ -180,12 +210,15 @@ __device__ __forceinline__ void consume(const qf_prefill_params &p, const Shared
         if (finishes) {
             float sums[2];
             state.row_sums(sums);
-            finish_rows<C>(p, work, shared.scales[query.stage], consumer, rows, state.o, sums, state.reference);
+            const Scales &scales = shared.scales[work_slot<C>(query)];
+            finish_rows<C>(p, work, scales, consumer, rows, state.o, sums, state.reference);
         }
-        async_proxy_fence();
-        jitter();
-        barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
-        __syncwarp();
+        if constexpr (!C::kFreesQuery) {
+            async_proxy_fence();
+            jitter();
+            barrier_arrive(shared_address(&barriers.query_empty[query.stage]));
+            __syncwarp();
+        }
         query.advance();
     }
 }

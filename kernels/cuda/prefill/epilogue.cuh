@@ -2,8 +2,8 @@
 // Does not own: the accumulation (consume.cuh), the conversions (common/output.cuh).
 // Read next: kernel.cuh.
 //
-// The warpgroup's rows of the Q tile serve as staging memory, so that stores to global memory are whole rows of 16
-// bytes a lane; each warp uses its own sixteen rows.
+// Stores to global memory are 16 bytes a lane, whole rows. With V^T the warpgroup's rows of the Q tile serve as staging
+// memory, each warp using its own sixteen; 16-bit operands, whose Q is gone by then, exchange words between lanes.
 #pragma once
 
 #include <type_traits>
@@ -110,19 +110,12 @@ __device__ __forceinline__ void copy_out(const qf_prefill_params &p, const Work 
     __syncwarp();
 }
 
-// Where a thread's elements of a group of sixteen lie: two rows, four elements each. With V^T they are neighbours,
-// since transpose.cuh gives the head dim an order (products 2G and 2G + 1 hold elements 16G + 4t + {0, 2} and {1, 3});
-// else pairs at 2t and 8 + 2t.
-template <class C>
+// A thread's elements of a group of sixteen: two rows, four neighbours each, since transpose.cuh gives the head dim an
+// order (products 2G and 2G + 1 hold elements 16G + 4t + {0, 2} and {1, 3}).
 __device__ __forceinline__ void group_of(const float *o, int i, float factor, float (&v)[4]) {
     const float a = o[2 * i] * factor, b = o[2 * i + 1] * factor, c = o[4 + 2 * i] * factor, d = o[5 + 2 * i] * factor;
     v[0] = a, v[3] = d;
-    v[1] = C::kElementBytes == 1 ? c : b, v[2] = C::kElementBytes == 1 ? b : c;
-}
-
-__device__ __forceinline__ void store_shared_2(uint32_t address, uint32_t value) {
-    asm volatile("{.reg .b16 low, high; mov.b32 {low, high}, %1; st.shared.b16 [%0], low;}" ::"r"(address), "r"(value)
-                 : "memory");
+    v[1] = c, v[2] = b;
 }
 
 __device__ __forceinline__ void store_shared_4(uint32_t address, uint32_t value) {
@@ -132,24 +125,74 @@ __device__ __forceinline__ void store_shared_4(uint32_t address, uint32_t value)
 // Stages a group (of four elements, as group_of gives them) of a row of the warp's sixteen, in FP8.
 template <class C>
 __device__ __forceinline__ void stage_fp8(uint32_t staging, int t, int row, int group, uint32_t word) {
-    const uint32_t to = staging_chunk<C>(staging, row, group);
-    if constexpr (C::kElementBytes == 1) {
-        store_shared_4(to + 4 * t, word);
-    } else {
-        store_shared_2(to + 2 * t, word);
-        store_shared_2(to + 8 + 2 * t, word >> 16);
-    }
+    store_shared_4(staging_chunk<C>(staging, row, group) + 4 * t, word);
 }
 
 // The same in 16-bit elements; `group` of those in this pass.
 template <class C>
 __device__ __forceinline__ void stage_16(uint32_t staging, int t, int row, int group, uint2 words) {
-    if constexpr (C::kElementBytes == 1) {
-        const uint32_t to = staging_chunk<C>(staging, row, 2 * group + t / 2) + 8 * (t & 1);
-        asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(words.x), "r"(words.y) : "memory");
-    } else {
-        store_shared_4(staging_chunk<C>(staging, row, 2 * group) + 4 * t, words.x);
-        store_shared_4(staging_chunk<C>(staging, row, 2 * group + 1) + 4 * t, words.y);
+    const uint32_t to = staging_chunk<C>(staging, row, 2 * group + t / 2) + 8 * (t & 1);
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(words.x), "r"(words.y) : "memory");
+}
+
+// Four words of each lane of a quad, one of each of four pieces: afterwards lane t has piece t, the words of lanes 0
+// to 3.
+__device__ __forceinline__ uint4 gather_piece(int t, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    const bool odd = (t & 1) != 0, upper = (t & 2) != 0;
+    const uint32_t from_first = __shfl_xor_sync(~0u, odd ? a : b, 1),
+                   from_second = __shfl_xor_sync(~0u, odd ? c : d, 1);
+    if (odd)
+        a = from_first, c = from_second;
+    else
+        b = from_first, d = from_second;
+    const uint32_t low = __shfl_xor_sync(~0u, upper ? a : c, 2), high = __shfl_xor_sync(~0u, upper ? b : d, 2);
+    return upper ? make_uint4(low, high, c, d) : make_uint4(a, b, low, high);
+}
+
+// Stores 64 rows of O, 16 bytes a lane, without staging: accumulators as 16-bit products leave them.
+template <int Chunks, int Registers>
+__device__ __forceinline__ void store_rows(const qf_prefill_params &p, const Work &work, int consumer, int t,
+                                           const float (&o)[Chunks][Registers], const float (&factor)[2]) {
+    const int64_t outer = p.q_start != nullptr ? 0 : work.sequence;
+    const int64_t first = outer * p.out_batch_stride + (work.row + work.first_token) * p.out_token_stride +
+                          work.kv_head * p.group * p.out_head_stride;
+    const int tokens = min(p.tile_tokens, work.tokens - work.first_token);
+    const bool narrow = p.out_dtype >= QF_PREFILL_E4M3;
+    const auto columns = [&](int row, int at) {
+        return make_float2(o[at / (Registers / 4)][at % (Registers / 4) * 4 + 2 * row] * factor[row],
+                           o[at / (Registers / 4)][at % (Registers / 4) * 4 + 2 * row + 1] * factor[row]);
+    };
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int row = 64 * consumer + thread_row(thread_here(), i), token = row_token(p, row);
+        const int64_t at = first + token * p.out_token_stride + (row - token * p.group) * p.out_head_stride;
+        const bool valid = token < tokens;
+        if (!narrow) {
+            uint8_t *const to = static_cast<uint8_t *>(p.out) + 2 * at + 16 * t;
+            const auto word = [&](int block) {
+                const float2 x = columns(i, block);
+                return p.out_dtype == QF_PREFILL_BF16 ? f32_to_bf16x2(x.x, x.y) : f32_to_f16x2(x.x, x.y);
+            };
+#pragma unroll
+            for (int block = 0; block < Chunks * Registers / 4; block += 4) {
+                const uint4 piece = gather_piece(t, word(block), word(block + 1), word(block + 2), word(block + 3));
+                if (valid) *reinterpret_cast<uint4 *>(to + 16 * block) = piece;
+            }
+        } else {
+            uint8_t *const to = static_cast<uint8_t *>(p.out) + at + 16 * t;
+            const auto word = [&](int block) {
+                const float2 x = columns(i, block), y = columns(i, block + 1);
+                const float v[4] = {x.x, x.y, y.x, y.y};
+                return p.out_dtype == QF_PREFILL_E4M3 ? f32x4_to_fp8x4(v, kTypeE4m3) : f32x4_to_fp8x4(v, kTypeE5m2);
+            };
+#pragma unroll
+            for (int block = 0; block < Chunks * Registers / 4; block += 8) {
+                const uint4 w = gather_piece(t, word(block), word(block + 2), word(block + 4), word(block + 6));
+                const uint4 piece = make_uint4(__byte_perm(w.x, w.y, 0x5410), __byte_perm(w.z, w.w, 0x5410),
+                                               __byte_perm(w.x, w.y, 0x7632), __byte_perm(w.z, w.w, 0x7632));
+                if (valid) *reinterpret_cast<uint4 *>(to + 8 * block) = piece;
+            }
+        }
     }
 }
 
@@ -183,6 +226,11 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
             }
         }
     }
+    if constexpr (C::kDirect) {
+        if (p.out_dtype >= QF_PREFILL_E4M3) apply_output_scale(p, scales.out, o, factor);
+        store_rows(p, work, consumer, t, o, factor);
+        return;
+    }
     // All warps of the warpgroup have read their Q rows.
     named_barrier_sync(1 + consumer, 128);
     // In passes of at most a panel's width, of whole groups of 16 elements.
@@ -195,7 +243,7 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     float v[4];
-                    group_of<C>(o[chunk] + 8 * group, i, factor[i], v);
+                    group_of(o[chunk] + 8 * group, i, factor[i], v);
                     stage_fp8<C>(staging, t, lane / 4 + 8 * i, group, f32x4_to_fp8x4(v, type.value));
                 }
             }
@@ -218,7 +266,7 @@ __device__ __forceinline__ void finish_rows(const qf_prefill_params &p, const Wo
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 float v[4];
-                group_of<C>(o[first / kGroups] + 8 * (first % kGroups + group), i, factor[i], v);
+                group_of(o[first / kGroups] + 8 * (first % kGroups + group), i, factor[i], v);
                 stage_16<C>(staging, t, lane / 4 + 8 * i, group, f32x4_to_16x4(v, p.out_dtype));
             }
         }

@@ -4,14 +4,15 @@
 //
 // One persistent CTA a multiprocessor. Three (head dim 256: two) consumer warpgroups of 64 query rows each compute; one
 // producer warpgroup has a warp that copies by TMA and three that transpose V. 8-bit matrix instructions want both
-// operands with the summed index contiguous, so P V needs V^T. 16-bit ones take V as it lies: one warp clears what lies
-// past its end, two have nothing to do. Where many tiles of queries read a V, a launch before transposes it once
+// operands with the summed index contiguous, so P V needs V^T. 16-bit ones take V as it lies: one warp copies keys, one
+// values, one clears what lies past their end. Where many tiles of queries read a V, a launch before transposes it once
 // (before.cuh): one warp copies V^T then, two have nothing to do, and two CTAs may share what is copied.
 #pragma once
 
 #include <cstddef>
 
 #include "consume.cuh"
+#include "direct.cuh"
 #include "load.cuh"
 #include "transpose.cuh"
 #include "values.cuh"
@@ -47,10 +48,10 @@ template <class C>
 __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
     extern __shared__ __align__(1024) uint8_t dynamic[];
     __shared__ __align__(8) Barriers<C> barriers;
-    __shared__ __align__(16) Work work[C::kQueryStages];
+    __shared__ __align__(16) Work work[C::kWorkSlots];
     trace<kTraceEntry>(p);
     trace<kTraceTime>(p);
-    __shared__ Scales scales[C::kQueryStages];
+    __shared__ Scales scales[C::kWorkSlots];
     const Shared<C> shared(dynamic, &barriers, work, scales);
     const int warp = __shfl_sync(~0u, threadIdx.x >> 5, 0), warpgroup = warp / 4;
     if (threadIdx.x == 0) {
@@ -65,20 +66,22 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
         async_proxy_fence();
     }
     warm_parameters(p, warp);
-    if (C::kShares && p.cluster > 1)
+    if (C::kClusters && p.cluster > 1)
         cluster_sync();
     else
         __syncthreads();
     if (warpgroup == C::kConsumers) {
         lower_registers<C::kProducerRegisters>();
-        if (warp % 4 == 0)
-            load<C>(p, shared); // waits for the predecessor by itself
+        if constexpr (C::kDirect) { // the loaders wait for the predecessor by themselves
+            if (warp % 4 == 0) load_direct<C>(p, shared);
+            if (warp % 4 == 1) load_values<C>(p, shared);
+            if (warp % 4 == 2) clear_tails<C>(shared);
+        } else if (warp % 4 == 0)
+            load<C>(p, shared);
         else if constexpr (C::kTransposes)
             transpose<C>(p, shared, warp % 4 - 1);
         else if constexpr (C::kShares) {
             if (warp % 4 == 1) load_transposed<C>(p, shared);
-        } else if (warp % 4 == 1) {
-            clear_tails<C>(shared);
         }
     } else {
         raise_registers<C::kConsumerRegisters>();
@@ -94,7 +97,7 @@ __device__ __forceinline__ void prefill(const qf_prefill_params &p) {
         }
 #endif
     }
-    if (C::kShares && p.cluster > 1) cluster_sync(); // neither leaves while the other may still write here
+    if (C::kClusters && p.cluster > 1) cluster_sync(); // neither leaves while the other may still write here
 }
 
 } // namespace qfuse::prefill

@@ -1,13 +1,12 @@
 // Owns: the warp that starts all copies from global to shared memory, and draws the work.
 // Does not own: the order of work (schedule.cuh).
-// Read next: transpose.cuh, values.cuh, tail.cuh: the warps that bring V on.
+// Read next: transpose.cuh, values.cuh: the warps that bring V on; direct.cuh for 16-bit elements.
 #pragma once
 
 #include <cstddef>
 
 #include "kernels/cuda/common/tensor_copy.cuh"
 #include "schedule.cuh"
-#include "tail.cuh"
 
 namespace qfuse::prefill {
 
@@ -23,7 +22,7 @@ __device__ __forceinline__ uint16_t own_copies(const qf_prefill_params &p, const
 
 template <class C>
 __device__ __forceinline__ int log2_cluster(const qf_prefill_params &p) {
-    return C::kShares ? p.cluster - 1 : 0;
+    return C::kClusters ? p.cluster - 1 : 0;
 }
 
 // A ring that one CTA of a cluster fills for all. The other only says how much will come, as soon as what the stage
@@ -97,7 +96,7 @@ struct KeyLoader {
 #pragma unroll
         for (int panel = 0; panel < C::kPanels; ++panel) {
             const uint32_t to = stage + (panel * C::kKeys + lane * box_keys) * C::kPanelBytes;
-            if constexpr (C::kShares) {
+            if (C::kShares || (C::kDirect && p.cluster > 1)) {
                 tensor_copy_4d_multicast(to, map, panel * C::kPanelBytes, from.token, work.kv_head, from.outer, barrier,
                                          ctas, kEvictNormal);
             } else {
@@ -130,16 +129,15 @@ template <class C>
 __device__ __forceinline__ void publish_work(const Shared<C> &shared, const Work &work, float scale,
                                              Ring<C::kQueryStages> &ring) {
     const int lane = threadIdx.x & 31;
-    if (lane == 0) write_work<C>(shared.work[ring.stage], work);
+    if (lane == 0) write_work<C>(shared.work[work_slot<C>(ring)], work);
     if (lane < kScales) {
-        reinterpret_cast<float *>(&shared.scales[ring.stage])[lane] = scale;
+        reinterpret_cast<float *>(&shared.scales[work_slot<C>(ring)])[lane] = scale;
         barrier_arrive(shared_address(&shared.barriers->query_full[ring.stage]));
     }
     ring.advance();
 }
 
-// Where the values of a tile go: to the transposing warps, or to the consumers as they are, by way of the warp that
-// clears tails.
+// Where the values of a tile go: to the transposing warps.
 template <class C>
 struct ValueLoader {
     static constexpr int kStages = C::kTransposes ? C::kValueStages : C::kTransposedStages;
@@ -149,16 +147,9 @@ struct ValueLoader {
     __device__ __forceinline__ void start(const qf_prefill_params &p, const Shared<C> &shared, const Work &work,
                                           const KeyLoader<C> &loader, int tile, const BoxSource &from) {
         Barriers<C> &barriers = *shared.barriers;
-        if constexpr (C::kTransposes) {
-            barrier_wait(shared_address(&barriers.values_empty[ring.stage]), ring.parity ^ 1);
-            loader.start(&p.v_map, shared.values + ring.stage * C::kTileBytes,
-                         shared_address(&barriers.values_full[ring.stage]), tile, from, 1);
-        } else {
-            barrier_wait(shared_address(&barriers.transposed_empty[ring.stage]), ring.parity ^ 1);
-            const uint64_t *full = has_tail<C>(work, tile) ? barriers.tail_full : barriers.transposed_full;
-            loader.start(&p.v_map, shared.transposed + ring.stage * C::kTileBytes, shared_address(full + ring.stage),
-                         tile, from, 1);
-        }
+        barrier_wait(shared_address(&barriers.values_empty[ring.stage]), ring.parity ^ 1);
+        loader.start(&p.v_map, shared.values + ring.stage * C::kTileBytes,
+                     shared_address(&barriers.values_full[ring.stage]), tile, from, 1);
         ring.advance();
     }
 };
@@ -178,8 +169,8 @@ __device__ __forceinline__ float read_scale(const qf_prefill_params &p, int kv_h
 // just left the stage of that tile.
 template <class C>
 __device__ __forceinline__ int share_draw(Barriers<C> &b, int drawn, const Ring<C::kQueryStages> &query) {
-    static_assert(!C::kShares || C::kQueryStages == 2, "the stage is the parity of the tile's number");
-    const uint32_t parity = query.stage ^ 1;
+    static_assert(C::kQueryStages <= 2, "the stage, or of a single one the parity, is the parity of the tile's number");
+    const uint32_t parity = (C::kQueryStages == 2 ? query.stage : query.parity) ^ 1;
     if (share_rank<C>() == 0) {
         barrier_wait_cluster(shared_address(&b.draw_empty), parity ^ 1);
         if ((threadIdx.x & 31) == 0) {

@@ -4,6 +4,7 @@
 // Read next: consume.cuh.
 #pragma once
 
+#include "kernels/cuda/common/load_matrix.cuh"
 #include "scores_f16.cuh"
 
 namespace qfuse::prefill {
@@ -24,6 +25,22 @@ __device__ __forceinline__ uint32_t f16x2_mul(uint32_t a, uint32_t b) {
     asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
     return result;
 }
+
+// The part of the warpgroup's rows of Q that stays in registers, as operands A: the last steps of 16 elements.
+template <class C>
+struct KeptQuery {
+    static constexpr int kFirst = C::kHeadDim / 16 - C::kKeptSteps;
+    uint32_t a[C::kKeptSteps > 0 ? C::kKeptSteps : 1][4];
+
+    __device__ __forceinline__ void load(uint32_t rows) {
+        if constexpr (C::kKeptSteps == 0) return;
+        const int thread = thread_here() & 127, row = (thread >> 5) * 16 + (thread & 15), half = thread >> 4 & 1;
+#pragma unroll
+        for (int step = 0; step < C::kKeptSteps; ++step) {
+            load_matrices(query_chunk<C>(rows, row, 2 * (kFirst + step) + half), a[step]);
+        }
+    }
+};
 
 // Turns all rows of Q round, in place, so that the multiplier of the scores is positive whatever the scales' signs are.
 // Two lanes share a row.

@@ -105,7 +105,7 @@ template <class C>
 __device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const TileCounts &counts, int number,
                                             int rank) {
     Work work;
-    const int span_tokens = C::kShares ? p.span_tokens : p.tile_tokens;
+    const int span_tokens = C::kClusters ? p.span_tokens : p.tile_tokens;
     const bool divided = C::kShares && number >= p.divide_from;
     int half = rank; // of the pair
     if (divided) {   // the first tiles of all pairs, then the second ones
@@ -140,7 +140,7 @@ __device__ __forceinline__ Work locate_work(const qf_prefill_params &p, const Ti
     work.tile_begin = begin < end ? begin / C::kKeys : 0;
     work.tile_end = begin < end ? (end + C::kKeys - 1) / C::kKeys : 0;
     work.apart = 0;
-    if (C::kShares) work.first_token += half * p.tile_tokens;
+    if (C::kClusters) work.first_token += half * p.tile_tokens;
     if (divided) divide_keys(work, rank);
     return work;
 }

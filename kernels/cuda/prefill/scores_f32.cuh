@@ -63,6 +63,10 @@ struct FullScores {
         else
             wgmma_e4m3<Accumulate>(s, q, k);
     }
+    // A step whose Q lies in registers.
+    __device__ __forceinline__ void multiply(const uint32_t *q, uint64_t k) {
+        wgmma_16<C::kBf16, true, true>(s, q, k);
+    }
     // Soft cap: tanh(y) = 1 - 2 / (exp(2y) + 1).
     __device__ __forceinline__ void finish() {
         if (cap <= 0.0f) return;

@@ -167,13 +167,17 @@ static inline int qf_prefill_tile_tokens(const qf_prefill_problem *problem) {
 // and lets two CTAs divide the keys of a tile.
 static inline int qf_prefill_cluster(const qf_prefill_problem *problem) {
     const qf_prefill_form form = qf_prefill_form_of(problem);
-    if (form.transpose != QF_PREFILL_TRANSPOSE_BEFORE || problem->wish == QF_PREFILL_WISH_BEFORE) return 1;
-    if (problem->wish == QF_PREFILL_WISH_SHARED || problem->wish == QF_PREFILL_WISH_DIVIDED) return 2;
+    if (form.transpose == QF_PREFILL_TRANSPOSE_INSIDE) return 1;
+    const int wide = qf_prefill_element_bytes(problem->dtype) == 2; // twice the bytes for the same time
+    if (problem->wish == QF_PREFILL_WISH_SHARED) return 2;
+    if (problem->wish != QF_PREFILL_WISH_NONE) return problem->wish == QF_PREFILL_WISH_DIVIDED && !wide ? 2 : 1;
     if (problem->head_dim == 64) return 1; // the exponentials are what limits
     const double sequences = problem->packed ? problem->batch : 1;
     const double pairs = problem->q_tokens / sequences / (2 * qf_prefill_tile_tokens(problem));
+    const double all = pairs * problem->batch * problem->kv_heads;
+    if (wide) return pairs >= 8 && all >= 320 ? 2 : 1;
     if (!qf_prefill_sees_all(problem)) return problem->head_dim == 256 && pairs >= 32 ? 2 : 1;
-    return pairs >= 8 && pairs * problem->batch * problem->kv_heads >= 384 ? 2 : 1;
+    return pairs >= 8 && all >= 384 ? 2 : 1;
 }
 
 // Tiles of work of a launch, at most. A double, which no sizes overflow.
@@ -323,7 +327,7 @@ static inline qf_prefill_choice qf_prefill_choose(const qf_prefill_problem *prob
         choice.transposed_bytes = (size_t)(blocks * QF_PREFILL_BLOCK_KEYS * problem->head_dim);
     }
     choice.divide_from = INT32_MAX;
-    if (choice.cluster > 1) qf_prefill_divide(problem, &choice);
+    if (choice.cluster > 1 && choice.form.transpose == QF_PREFILL_TRANSPOSE_BEFORE) qf_prefill_divide(problem, &choice);
     if (choice.divide_from < INT32_MAX) {
         choice.shares_offset = (int64_t)choice.transposed_bytes;
         choice.transposed_bytes += (size_t)qf_prefill_share_bytes(choice.form) * (size_t)(choice.ctas / 2);

@@ -50,14 +50,26 @@ struct Config {
     static constexpr int kValueStages = qf_prefill_value_stages(kForm);
     static constexpr int kTransposedStages = qf_prefill_transposed_stages(kForm);
     static constexpr bool kTransposes = Transpose == QF_PREFILL_TRANSPOSE_INSIDE;
-    static constexpr bool kShares = Transpose == QF_PREFILL_TRANSPOSE_BEFORE; // clusters may share keys and values
-    static constexpr bool kClearsTails = Transpose == QF_PREFILL_TRANSPOSE_NONE;
+    static constexpr bool kShares = Transpose == QF_PREFILL_TRANSPOSE_BEFORE; // clusters may share keys and V^T
+    static constexpr bool kClusters = !kTransposes;                           // or keys and values as they are
+    static constexpr bool kDirect = Transpose == QF_PREFILL_TRANSPOSE_NONE; // V is multiplied as it is, a tail cleared
     static constexpr int kTransposers = kTransposes ? 3 : 0;
-    static constexpr int kFollowers = kTransposes ? kTransposers : 1; // warps that read descriptions of work
-    static constexpr bool kQuarters = kShares && HeadDim == 256;      // see accumulate.cuh
-    static constexpr int kWords = kKeys * kElementBytes / 8;          // registers of P
+    // Warps that read descriptions of work.
+    static constexpr int kFollowers = kTransposes ? kTransposers : kDirect ? 2 : 1;
+    static constexpr bool kQuarters = kShares && HeadDim == 256; // see accumulate.cuh
+    static constexpr int kWords = kKeys * kElementBytes / 8;     // registers of P
     // 16-bit elements: steps of 16 keys whose P is multiplied while that of the next steps is made.
     static constexpr int kGroupSteps = HeadDim == 64 ? 2 : 4;
+    // The next scores are started before the products of this tile's P (ahead.cuh).
+    static constexpr bool kAhead = kDirect && kConsumers == 2;
+    // Row sums by additions instead of a product, for which the tensor cores have no time then.
+    static constexpr bool kAddsSums = kAhead;
+    // Last steps (of 16 elements of the head dim) of Q that consumers keep in registers: at head dim 256 shared memory
+    // is read nearly as fast as it can be.
+    static constexpr int kKeptSteps = kAhead ? 4 : 0;
+    // The only stage of Q is free after the last scores; what the loader says of the work is needed until its end.
+    static constexpr bool kFreesQuery = kDirect && kQueryStages == 1;
+    static constexpr int kWorkSlots = kFreesQuery ? 2 : kQueryStages;
     // One of so many exponentials is a polynomial: at head dim 64 the special-function unit is what limits.
     static constexpr int kPolynomialPeriod = kElementBytes == 1 && HeadDim == 64 ? 4 : 0;
     static constexpr Swizzle kSwizzle = kPanelBytes == 128 ? Swizzle::k128Bytes : Swizzle::k64Bytes;
@@ -80,6 +92,12 @@ struct Ring {
     }
 };
 
+// Where the description of the work of a query stage lies.
+template <class C>
+__device__ __forceinline__ int work_slot(const Ring<C::kQueryStages> &query) {
+    return C::kFreesQuery ? static_cast<int>(query.parity) : query.stage;
+}
+
 // One tile of work, the same for all threads.
 struct alignas(16) Work {
     int sequence; // negative: no work is left
@@ -99,13 +117,26 @@ struct Scales {
 };
 constexpr int kScales = sizeof(Scales) / sizeof(float);
 
+// Where V is multiplied as it is (direct.cuh): tiles with a tail, before it is cleared; stages that the other CTA of a
+// cluster has freed.
+template <class C, bool Direct = C::kDirect>
+struct DirectBarriers {
+    uint64_t tail_full[C::kTransposedStages];
+    uint64_t keys_peer[C::kKeyStages], values_peer[C::kTransposedStages];
+};
+
+template <class C>
+struct DirectBarriers<C, false> {
+    uint64_t none;
+};
+
 template <class C>
 struct Barriers {
     uint64_t query_full[C::kQueryStages], query_empty[C::kQueryStages];
     uint64_t keys_full[C::kKeyStages], keys_empty[C::kKeyStages];
     uint64_t values_full[C::kTransposes ? C::kValueStages : 1], values_empty[C::kTransposes ? C::kValueStages : 1];
     uint64_t transposed_full[C::kTransposedStages], transposed_empty[C::kTransposedStages];
-    uint64_t tail_full[C::kClearsTails ? C::kTransposedStages : 1];
+    DirectBarriers<C> direct;
     uint64_t draw_full, draw_empty; // of a cluster
     uint64_t share_full[C::kShares ? C::kConsumers : 1], share_empty[C::kShares ? C::kConsumers : 1];
     int draw;
@@ -114,7 +145,7 @@ struct Barriers {
 // A CTA's number in its cluster; where nothing is shared every CTA is the first, and the last.
 template <class C>
 __device__ __forceinline__ int share_rank() {
-    return C::kShares ? static_cast<int>(cluster_rank()) : 0;
+    return C::kClusters ? static_cast<int>(cluster_rank()) : 0;
 }
 
 // The warp has read a stage.
@@ -139,8 +170,8 @@ template <class C>
 struct Shared {
     uint32_t query, keys, values, transposed, ones;
     Barriers<C> *barriers;
-    Work *work;     // by query stage
-    Scales *scales; // by query stage
+    Work *work;     // by work_slot
+    Scales *scales; // by work_slot
 
     __device__ __forceinline__ Shared(uint8_t *dynamic, Barriers<C> *the_barriers, Work *the_work, Scales *the_scales) {
         query = (shared_address(dynamic) + 1023) / 1024 * 1024;
@@ -185,6 +216,7 @@ __device__ __forceinline__ void init_barriers(Barriers<C> &b, int cluster) {
     for (int i = 0; i < C::kKeyStages; ++i) {
         barrier_init(shared_address(&b.keys_full[i]), 1);
         barrier_init(shared_address(&b.keys_empty[i]), readers);
+        if constexpr (C::kDirect) barrier_init(shared_address(&b.direct.keys_peer[i]), 1);
     }
     for (int i = 0; i < C::kValueStages; ++i) {
         barrier_init(shared_address(&b.values_full[i]), 1);
@@ -193,12 +225,15 @@ __device__ __forceinline__ void init_barriers(Barriers<C> &b, int cluster) {
     for (int i = 0; i < C::kTransposedStages; ++i) {
         barrier_init(shared_address(&b.transposed_full[i]), C::kTransposes ? C::kTransposers : 1);
         barrier_init(shared_address(&b.transposed_empty[i]), readers);
-        if constexpr (C::kClearsTails) barrier_init(shared_address(&b.tail_full[i]), 1);
+        if constexpr (C::kDirect) {
+            barrier_init(shared_address(&b.direct.tail_full[i]), 1);
+            barrier_init(shared_address(&b.direct.values_peer[i]), 1);
+        }
     }
-    if constexpr (C::kShares) {
+    if constexpr (C::kClusters) {
         barrier_init(shared_address(&b.draw_full), 1);
         barrier_init(shared_address(&b.draw_empty), 1);
-        for (int i = 0; i < C::kConsumers; ++i) {
+        for (int i = 0; C::kShares && i < C::kConsumers; ++i) {
             barrier_init(shared_address(&b.share_full[i]), 128);
             barrier_init(shared_address(&b.share_empty[i]), 128);
         }
@@ -228,7 +263,7 @@ __device__ __forceinline__ Work read_work(const Work &shared) {
 template <class C>
 __device__ __forceinline__ Work take_work(const Shared<C> &shared, Ring<C::kQueryStages> &query) {
     barrier_wait(shared_address(&shared.barriers->query_full[query.stage]), query.parity);
-    const Work work = read_work<C>(shared.work[query.stage]);
+    const Work work = read_work<C>(shared.work[work_slot<C>(query)]);
     barrier_arrive(shared_address(&shared.barriers->query_empty[query.stage]));
     __syncwarp();
     query.advance();

@@ -40,7 +40,7 @@ __device__ __forceinline__ void clear_tails(const Shared<C> &shared) {
         if (work.sequence < 0) return;
         const int tiles = work.tile_end - work.tile_begin;
         if (tiles > 0 && has_tail<C>(work, work.tile_end - 1)) {
-            barrier_wait(shared_address(&barriers.tail_full[stage]), parities >> stage & 1);
+            barrier_wait(shared_address(&barriers.direct.tail_full[stage]), parities >> stage & 1);
             parities ^= 1u << stage;
             jitter();
             clear_rows<C>(shared.transposed + stage * C::kTileBytes, work.length - (work.tile_end - 1) * C::kKeys);
