@@ -173,6 +173,34 @@ static void test_the_keys_of_a_short_last_wave_are_divided(void **state) {
     }
 }
 
+/* Of 16-bit elements nothing is transposed, and keys and values are shared sooner. */
+static void test_wide_elements_share_where_that_pays(void **state) {
+    (void)state;
+    static const struct {
+        int head_dim, kv_heads, group, batch, tokens, wish, cluster;
+    } all[] = {
+        {128, 8, 4, 1, 16384, QF_PREFILL_WISH_NONE, 2},   {128, 16, 1, 4, 4096, QF_PREFILL_WISH_NONE, 2},
+        {128, 8, 4, 1, 4096, QF_PREFILL_WISH_NONE, 2},    {128, 8, 4, 1, 2048, QF_PREFILL_WISH_NONE, 1},
+        {128, 16, 1, 16, 1024, QF_PREFILL_WISH_NONE, 1},  {256, 8, 1, 4, 4096, QF_PREFILL_WISH_NONE, 2},
+        {64, 32, 1, 1, 16384, QF_PREFILL_WISH_NONE, 1},   {64, 32, 1, 1, 16384, QF_PREFILL_WISH_SHARED, 2},
+        {128, 8, 4, 1, 16384, QF_PREFILL_WISH_INSIDE, 1}, {128, 8, 4, 1, 16384, QF_PREFILL_WISH_BEFORE, 1},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        qf_prefill_problem p = usual();
+        qf_prefill_params params;
+        p.dtype = i % 2 ? QF_PREFILL_F16 : QF_PREFILL_BF16, p.head_dim = all[i].head_dim;
+        p.kv_heads = all[i].kv_heads, p.group = all[i].group, p.batch = all[i].batch, p.wish = all[i].wish;
+        p.q_tokens = p.kv_tokens = all[i].tokens;
+        const qf_prefill_choice choice = qf_prefill_choose(&p, MULTIPROCESSORS);
+        qf_prefill_fill(&p, &choice, &params);
+        assert_int_equal(choice.cluster, all[i].cluster);
+        assert_int_equal(params.cluster, choice.cluster);
+        assert_int_equal(params.span_tokens, choice.cluster * params.tile_tokens);
+        assert_int_equal(choice.before_ctas, 0);
+        assert_int_equal(choice.transposed_bytes, 0);
+    }
+}
+
 /* Few rows over many keys, or more V^T than memory is taken for, stay inside; so do what has no such variant. */
 static void test_v_is_transposed_inside_otherwise(void **state) {
     (void)state;
@@ -388,6 +416,7 @@ int main(void) {
         cmocka_unit_test(test_v_is_transposed_before_where_that_pays),
         cmocka_unit_test(test_the_keys_of_a_short_last_wave_are_divided),
         cmocka_unit_test(test_v_is_transposed_inside_otherwise),
+        cmocka_unit_test(test_wide_elements_share_where_that_pays),
         cmocka_unit_test(test_wishes_are_granted),
         cmocka_unit_test(test_rows_are_divided_by_the_group_exactly),
         cmocka_unit_test(test_windows_become_distances),

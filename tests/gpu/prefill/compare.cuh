@@ -185,7 +185,8 @@ inline const char *mask_name(const Case &c) {
     return !c.causal ? "full" : c.bottom_right ? "causal" : "causal top-left";
 }
 
-inline const char *wish_name(int wish) {
+inline const char *wish_name(int dtype, int wish) {
+    if (dtype != QF_PREFILL_E4M3) return wish == QF_PREFILL_WISH_SHARED ? ", shared" : "";
     return wish == QF_PREFILL_WISH_DIVIDED  ? ", keys divided"
            : wish == QF_PREFILL_WISH_SHARED ? ", V^T before, shared"
            : wish == QF_PREFILL_WISH_BEFORE ? ", V^T before"
@@ -200,7 +201,7 @@ inline void test_divided(const Case &c, const std::vector<ExpectedRow> &rows) {
     if (s.choice.divide_from == INT32_MAX) return;
     s.run();
     CHECK(cudaDeviceSynchronize());
-    compare(s, rows, c.name + wish_name(changed.wish));
+    compare(s, rows, c.name + wish_name(c.dtype, changed.wish));
     const std::vector<uint8_t> want = s.d_out.download();
     s.d_out.fill(0xAA);
     s.run();
@@ -209,8 +210,8 @@ inline void test_divided(const Case &c, const std::vector<ExpectedRow> &rows) {
     if (s.d_ticket.download()[0] != 0) report(c.name + " ticket", false, "the ticket was not reset");
 }
 
-// The usual test: accuracy, then runs with another poison, and with V transposed before by each CTA for itself and
-// shared, must give the same bits.
+// The usual test: accuracy, then runs with another poison, with V transposed before by each CTA for itself (8-bit
+// elements), and with clusters that share keys and values, must give the same bits.
 inline void test(const Case &c) {
     if (!selected(c.name)) return;
     g_running = c.name.c_str();
@@ -226,12 +227,13 @@ inline void test(const Case &c) {
         Case changed = c;
         changed.wish = wish;
         Setup other(changed, 0xFF);
-        if (wish != QF_PREFILL_WISH_INSIDE && other.choice.before_ctas == 0) continue;
+        if (wish == QF_PREFILL_WISH_BEFORE && other.choice.before_ctas == 0) continue;
+        if (wish == QF_PREFILL_WISH_SHARED && other.choice.cluster == 1) continue;
         other.run();
         CHECK(cudaDeviceSynchronize());
         const bool same = want == other.d_out.download() && (!c.lse || s.d_lse.download() == other.d_lse.download());
         if (wish != QF_PREFILL_WISH_INSIDE)
-            report(c.name + wish_name(wish), same, "the same bits");
+            report(c.name + wish_name(c.dtype, wish), same, "the same bits");
         else if (!same)
             report(c.name + " poison", false, "bits depend on unused bytes");
         if (other.d_ticket.download()[0] != 0) report(c.name + " ticket", false, "the ticket was not reset");

@@ -9,6 +9,7 @@
 extern "C" __global__ void qf_prefill_jitter_e4m3(const __grid_constant__ qf_prefill_params p);
 extern "C" __global__ void qf_prefill_jitter_e4m3_before(const __grid_constant__ qf_prefill_params p);
 extern "C" __global__ void qf_prefill_jitter_bf16(const __grid_constant__ qf_prefill_params p);
+extern "C" __global__ void qf_prefill_jitter_bf16_d256(const __grid_constant__ qf_prefill_params p);
 
 namespace harness {
 
@@ -75,7 +76,8 @@ inline void test_odd_scales() {
 // Twenty replays under a graph, with lengths, token counts and scales changed in place between them.
 inline void test_replay(int dtype, bool dependent, int wish) {
     const std::string name = std::string(dtype_name(dtype)) +
-                             (dependent ? " graph replay, dependent launches" : " graph replay") + wish_name(wish);
+                             (dependent ? " graph replay, dependent launches" : " graph replay") +
+                             wish_name(dtype, wish);
     if (!selected(name)) return;
     alarm(60);
     Case c;
@@ -114,7 +116,7 @@ inline void test_replay(int dtype, bool dependent, int wish) {
 // 1000 launches that overlap themselves, of two problems that share a ticket and the memory of V^T, outputs kept apart
 // and compared.
 inline void test_overlap(int dtype, int first_wish, int second_wish) {
-    const std::string name = std::string(dtype_name(dtype)) + " overlap" + wish_name(first_wish) +
+    const std::string name = std::string(dtype_name(dtype)) + " overlap" + wish_name(dtype, first_wish) +
                              (second_wish == first_wish ? "" : " and inside");
     if (!selected(name)) return;
     alarm(60);
@@ -144,18 +146,20 @@ inline void test_overlap(int dtype, int first_wish, int second_wish) {
 }
 
 // Warps that sleep at random must not change a bit: every hand-over of shared memory is guarded.
-inline void test_jitter(int dtype, int wish) {
-    const std::string name = std::string(dtype_name(dtype)) + " jitter ";
+inline void test_jitter(int dtype, int wish, int head_dim = 128) {
+    const std::string name = std::string(dtype_name(dtype)) + " jitter " + (head_dim == 256 ? "d256 " : "");
     if (!selected(name)) return;
-    const void *kernel = dtype == QF_PREFILL_BF16 ? reinterpret_cast<const void *>(qf_prefill_jitter_bf16)
-                         : wish < QF_PREFILL_WISH_BEFORE
-                             ? reinterpret_cast<const void *>(qf_prefill_jitter_e4m3)
-                             : reinterpret_cast<const void *>(qf_prefill_jitter_e4m3_before);
+    const bool before = wish >= QF_PREFILL_WISH_BEFORE;
+    const void *kernel = dtype == QF_PREFILL_BF16 ? head_dim == 256
+                                                        ? reinterpret_cast<const void *>(qf_prefill_jitter_bf16_d256)
+                                                        : reinterpret_cast<const void *>(qf_prefill_jitter_bf16)
+                         : before ? reinterpret_cast<const void *>(qf_prefill_jitter_e4m3_before)
+                                                  : reinterpret_cast<const void *>(qf_prefill_jitter_e4m3);
     for (int mask = 0; mask < 3; ++mask) {
         alarm(60);
         Case c;
-        c.dtype = dtype, c.page_size = mask == 1 ? 16 : 0, c.packed = mask == 1, c.causal = mask > 0,
-        c.group = mask == 2 ? 1 : 4;
+        c.dtype = dtype, c.head_dim = head_dim, c.page_size = mask == 1 ? 16 : 0, c.packed = mask == 1,
+        c.causal = mask > 0, c.group = mask == 2 ? 1 : 4;
         c.queries = {300, 300, 300}, c.lengths = {900, 17, 2222}, c.kv_heads = 4;
         if (c.packed) c.queries = {300, 5, 129};
         c.wish = wish;
@@ -167,14 +171,15 @@ inline void test_jitter(int dtype, int wish) {
             CHECK(launch_kernel(kernel, s.choice, s.p, i % 2 != 0, nullptr));
             CHECK(cudaDeviceSynchronize());
         });
-        report(name + (c.packed ? "paged" : mask_name(c)) + wish_name(wish), wrong == 0, "%.0f of 50 differ", wrong);
+        report(name + (c.packed ? "paged" : mask_name(c)) + wish_name(dtype, wish), wrong == 0, "%.0f of 50 differ",
+               wrong);
         alarm(0);
     }
 }
 
 // The used pages lie beyond 2^31 bytes of the cache (fault_58).
 inline void test_large_cache(int dtype, int wish) {
-    const std::string type = std::string(dtype_name(dtype)) + " large cache" + wish_name(wish);
+    const std::string type = std::string(dtype_name(dtype)) + " large cache" + wish_name(dtype, wish);
     if (!selected(type)) return;
     alarm(60);
     for (int major : {0, 1}) {
