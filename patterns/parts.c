@@ -274,6 +274,11 @@ static bool hoist(qf_graph *graph, qf_node attention, const region *r, qf_report
 
 /* --- the entry point --- */
 
+static qf_node next_attention(const qf_graph *graph, qf_node node) {
+    while (node.id && !qf_awaits_quantise(graph, node)) node = qf_node_at(graph, node)->next;
+    return node;
+}
+
 qf_status qf_attention_quantise_parts(qf_graph *graph, const qf_rules_options *options, qf_report *report,
                                       bool *out_changed) {
     region r;
@@ -283,9 +288,9 @@ qf_status qf_attention_quantise_parts(qf_graph *graph, const qf_rules_options *o
         if (read_region(graph, qf_node_result(graph, node, 0), &r) && class_allows(graph, node, &r, options->numerics))
             good = hoist(graph, node, &r, report, out_changed);
     }
-    for (qf_node node = graph->first, next; good && node.id; node = next) {
-        next = qf_node_at(graph, node)->next;
-        if (qf_awaits_quantise(graph, node)) good = qf_attention_cut_rows(graph, node, options, report, out_changed);
+    for (qf_node node = next_attention(graph, graph->first), next; good && node.id; node = next) {
+        next = next_attention(graph, qf_node_at(graph, node)->next); /* what lies between may be erased */
+        good = qf_attention_cut_rows(graph, node, options, report, out_changed);
     }
     qf_status status = qf_context_status(graph->context);
     return good || status != QF_OK ? status : QF_ERROR_OUT_OF_MEMORY;
