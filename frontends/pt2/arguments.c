@@ -101,9 +101,30 @@ bool qf_pt2_is_number(const qf_pt2_call *call, const char *name) {
                                               strcmp(kind, "as_bool") == 0 || strcmp(kind, "as_sym_int") == 0);
 }
 
+/* {"as_name": ...} */
+static bool is_named(const char *kind, const json_t *value) {
+    return (strcmp(kind, "as_sym_int") == 0 || strcmp(kind, "as_sym_float") == 0) && qf_pt2_get(value, "as_name");
+}
+
+bool qf_pt2_is_symbolic(const qf_pt2_call *call, const char *name) {
+    const char *kind;
+    const json_t *value = argument_of(call, name, &kind);
+    return value && is_named(kind, value);
+}
+
+/* The number in {"as_int": n} or {"as_float": n} of a symbolic argument, or the argument itself. */
+static const json_t *plain_number(const qf_pt2_call *call, const char *kind, const json_t *value) {
+    if (!value) return NULL;
+    if (is_named(kind, value)) call->import->unread_number = true;
+    const json_t *number = qf_pt2_get(value, "as_int");
+    if (!number) number = qf_pt2_get(value, "as_float");
+    return number ? number : value;
+}
+
 double qf_pt2_number(const qf_pt2_call *call, const char *name, double otherwise) {
     const char *kind;
     const json_t *value = argument_of(call, name, &kind);
+    value = plain_number(call, kind, value);
     if (json_is_number(value)) return json_number_value(value);
     if (json_is_boolean(value)) return json_is_true(value);
     const char *text = qf_pt2_text(value);
@@ -116,6 +137,7 @@ double qf_pt2_number(const qf_pt2_call *call, const char *name, double otherwise
 int64_t qf_pt2_int(const qf_pt2_call *call, const char *name, int64_t otherwise) {
     const char *kind;
     const json_t *value = argument_of(call, name, &kind);
+    value = plain_number(call, kind, value);
     return json_is_integer(value) ? json_integer_value(value) : otherwise;
 }
 

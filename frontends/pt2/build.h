@@ -18,6 +18,8 @@ bool qf_pt2_has(const qf_pt2_call *call, const char *name);           /* given, 
 uint32_t qf_pt2_tensor_argument(qf_pt2_call *call, const char *name); /* 0: absent */
 qf_value qf_pt2_in(qf_pt2_call *call, const char *name);              /* its value now; 0: absent */
 bool qf_pt2_is_number(const qf_pt2_call *call, const char *name);
+bool qf_pt2_is_symbolic(const qf_pt2_call *call, const char *name); /* one that only a run tells */
+/* Where it is symbolic these give `otherwise`, and the node becomes opaque. */
 double qf_pt2_number(const qf_pt2_call *call, const char *name, double otherwise);
 int64_t qf_pt2_int(const qf_pt2_call *call, const char *name, int64_t otherwise);
 bool qf_pt2_bool(const qf_pt2_call *call, const char *name, bool otherwise);

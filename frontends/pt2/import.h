@@ -132,7 +132,8 @@ typedef struct qf_pt2_import {
     qf_pt2_paging paging;
     qf_dtype cache_dtype; /* of options.kv_cache: none for "auto" */
     bool said_unbound;
-    bool has_complex; /* some tensor is complex */
+    bool has_complex;   /* some tensor is complex */
+    bool unread_number; /* a mapping asked for a number that is known only in a run: its result is void */
     qf_index weight_index, binding_index, row_index, custom_index;
     uint32_t scope_count;
     uint64_t node_count;

@@ -70,7 +70,9 @@ static qf_dtype compute_dtype(const qf_pt2_call *call, const operand *items, con
                               qf_dtype result) {
     bool narrow = result == QF_F16 || result == QF_BF16;
     for (uint32_t i = 0; narrow && i < 2; i++)
-        if (!items[i].value.id && !is_exact(result, qf_pt2_number(call, names[i], 0))) return QF_F32;
+        if (!items[i].value.id &&
+            (qf_pt2_is_symbolic(call, names[i]) || !is_exact(result, qf_pt2_number(call, names[i], 0))))
+            return QF_F32;
     return result;
 }
 
@@ -267,13 +269,16 @@ static qf_value bound_of(qf_pt2_call *call, const char *name, qf_dtype dtype) {
     return qf_pt2_is_number(call, name) ? qf_pt2_number_value(call, name, dtype) : (qf_value){0};
 }
 
+static bool is_fraction(const qf_pt2_call *call, const char *name) {
+    if (!qf_pt2_is_number(call, name) || qf_pt2_is_symbolic(call, name)) return false;
+    double number = qf_pt2_number(call, name, 0);
+    return floor(number) != number;
+}
+
 qf_pt2_outcome qf_pt2_map_clamp(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     qf_dtype dtype = qf_pt2_dtype_of(call, x);
-    bool fractions =
-        !qf_dtype_is_float(dtype) &&
-        ((qf_pt2_is_number(call, "min") && floor(qf_pt2_number(call, "min", 0)) != qf_pt2_number(call, "min", 0)) ||
-         (qf_pt2_is_number(call, "max") && floor(qf_pt2_number(call, "max", 0)) != qf_pt2_number(call, "max", 0)));
+    bool fractions = !qf_dtype_is_float(dtype) && (is_fraction(call, "min") || is_fraction(call, "max"));
     if (fractions) return qf_pt2_decline(call, "it clamps integers to a fraction");
     qf_value low = bound_of(call, "min", dtype), high = bound_of(call, "max", dtype);
     if (!low.id && !high.id) return qf_pt2_done(call, x);

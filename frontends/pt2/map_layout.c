@@ -494,6 +494,7 @@ qf_pt2_outcome qf_pt2_map_pad(qf_pt2_call *call) {
     qf_pt2_defaults(call, QF_OP_pad, attributes);
     attributes[QF_ATTR(pad, before)] = (qf_attribute){.dims = before, .count = rank};
     attributes[QF_ATTR(pad, after)] = (qf_attribute){.dims = after, .count = rank};
-    qf_value value = qf_pt2_scalar(call, qf_pt2_dtype_of(call, x), qf_pt2_number(call, "value", 0));
+    qf_value value = qf_pt2_has(call, "value") ? qf_pt2_number_value(call, "value", qf_pt2_dtype_of(call, x))
+                                               : qf_pt2_scalar(call, qf_pt2_dtype_of(call, x), 0);
     return qf_pt2_done(call, qf_import_op(qf_pt2_target(call), QF_OP_pad, (qf_value[]){x, value}, 2, attributes));
 }

@@ -230,7 +230,10 @@ static qf_pt2_outcome map_node(qf_pt2_call *call) {
     }
     if (unread_argument(call)) return QF_PT2_DECLINED;
     if (in_place && !call->output_count) return qf_pt2_decline(call, "it writes in place and gives no result");
+    call->import->unread_number = false;
     qf_pt2_outcome outcome = complex ? qf_pt2_map_complex(call) : call->row->map(call);
+    if (outcome == QF_PT2_MAPPED && call->import->unread_number)
+        return qf_pt2_decline(call, "a number that it takes is known only in a run");
     if (outcome != QF_PT2_MAPPED || !in_place) return outcome;
     return write_in_place(call);
 }

@@ -304,6 +304,42 @@ static void users_add_operators_by_text(void **unused) {
     r_end(&r);
 }
 
+/* Where a mapping needs a number itself, a symbolic one makes the node opaque; never is it taken as the default. */
+static void numbers_that_only_a_run_tells(void **unused) {
+    (void)unused;
+    static const char *const opaque[] = {
+        "y 7[1,2,4,8] = aten.scaled_dot_product_attention.default query=%x key=%x value=%x scale=$n",
+        "y 7[1,2,4,8] = aten.add.Tensor self=%x other=%x alpha=$n",
+        "y 7[1,2,4,8] = aten.leaky_relu.default self=%x negative_slope=$n",
+        "y 7[1,2,4,8] = aten.softmax.int self=%x dim=$n",
+    };
+    static const char *const known[] = {
+        "y 7[1,2,4,9] = aten.constant_pad_nd.default self=%x pad=[0,1] value=$n",
+        "y 7[1,2,4,8] = aten.clamp.default self=%x min=$n",
+        "y 7[1,2,4,8] = aten.mul.Tensor self=%x other=$n",
+    };
+    for (size_t i = 0; i < QF_COUNT_OF(opaque) + QF_COUNT_OF(known); i++) {
+        char text[512];
+        bool is_opaque = i < QF_COUNT_OF(opaque);
+        (void)snprintf(text, sizeof text,
+                       "input x 7[1,2,4,8]\ninput z 7[s0]\nn $ = aten.sym_size.int self=%%z dim=0\n%s\noutput y\n",
+                       is_opaque ? opaque[i] : known[i - QF_COUNT_OF(opaque)]);
+        reading r = r_text(text);
+        if (is_opaque) {
+            r_has(&r, "opaque");
+            assert_non_null(strstr(state.messages, "a number that it takes is known only in a run"));
+        } else {
+            r_lacks(&r, "opaque");
+            r_has(&r, "symbolic {values=[s0]");
+        }
+        r_end(&r);
+    }
+    reading r = r_text("input x 13[4]\ninput z 7[s0]\nn $ = aten.sym_size.int self=%z dim=0\n"
+                       "y 13[4] = aten.mul.Tensor self=%x other=$n\noutput y\n");
+    r_has(&r, "cast %x {dtype=f32");
+    r_end(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fault_64_dtypes_by_the_export_schema),
@@ -323,6 +359,7 @@ int main(void) {
         cmocka_unit_test(fault_2_output_buffers_by_empty_zeros_or_full),
         cmocka_unit_test(functionalised_calls_give_new_values),
         cmocka_unit_test(users_add_operators_by_text),
+        cmocka_unit_test(numbers_that_only_a_run_tells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
