@@ -4,6 +4,7 @@
 #include "passes/rule_phase.h"
 #include "patterns/attention.h"
 #include "patterns/factors.h"
+#include "patterns/joined.h"
 
 qf_status qf_pass_raise(qf_pass_call *call);
 
@@ -24,11 +25,12 @@ static qf_status raise_attention(qf_pass_call *call) {
 
 qf_status qf_pass_raise(qf_pass_call *call) {
     qf_status status = qf_rule_phase_run(call, "raise");
-    bool folded = false;
+    bool folded = false, joined = false;
+    if (status == QF_OK) status = qf_join_dequantised(call->graph, call->report, &joined);
     if (status == QF_OK) status = raise_attention(call);
     if (status == QF_OK) status = qf_rule_phase_run(call, "attention_operands");
     if (status == QF_OK) status = qf_fold_output_factors(call->graph, call->options->numerics, call->report, &folded);
-    call->changed = call->changed || folded;
+    call->changed = call->changed || folded || joined;
     /* What attention took in may have been the last other user of something. */
     return status == QF_OK ? qf_rule_phase_run(call, "raise") : status;
 }

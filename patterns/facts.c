@@ -110,6 +110,13 @@ bool qf_op_is_replayable(qf_op op) {
     return op == QF_OP_view || op == QF_OP_permute || op == QF_OP_slice || op == QF_OP_expand || op == QF_OP_copy;
 }
 
+bool qf_scales_equal(const qf_graph *graph, qf_value a, qf_value b) {
+    double x, y;
+    if (a.id == b.id || qf_values_equal(graph, a, b)) return true;
+    return qf_value_dtype(graph, a) == qf_value_dtype(graph, b) && qf_value_uniform(graph, a, &x) &&
+           qf_value_uniform(graph, b, &y) && x == y;
+}
+
 static bool same_dims(const qf_graph *graph, qf_value a, qf_value b) {
     uint32_t rank = qf_value_rank(graph, a);
     return rank != QF_UNRANKED && rank == qf_value_rank(graph, b) &&

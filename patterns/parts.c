@@ -33,16 +33,9 @@ bool qf_awaits_quantise(const qf_graph *graph, qf_node node) {
            (dtype == QF_F32 || dtype == QF_F16 || dtype == QF_BF16);
 }
 
-static bool same_scale(const qf_graph *graph, qf_value a, qf_value b) {
-    double x, y;
-    if (a.id == b.id || qf_values_equal(graph, a, b)) return true;
-    return qf_value_dtype(graph, a) == qf_value_dtype(graph, b) && qf_value_uniform(graph, a, &x) &&
-           qf_value_uniform(graph, b, &y) && x == y;
-}
-
 static bool same_quantise(const qf_graph *graph, const qf_output_quantise *a, const qf_output_quantise *b) {
     return a->dtype == b->dtype && a->mode == b->mode && a->compute == b->compute &&
-           same_scale(graph, a->scale, b->scale);
+           qf_scales_equal(graph, a->scale, b->scale);
 }
 
 /* --- what stands between an attention and its quantises --- */

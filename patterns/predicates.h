@@ -39,6 +39,8 @@ bool qf_value_uniform(const qf_graph *graph, qf_value value, double *out_number)
 bool qf_value_is_scalar(const qf_graph *graph, qf_value value);
 /* Equal by construction: the same value, or equal pure nodes over equal operands (to a bounded depth). */
 bool qf_values_equal(const qf_graph *graph, qf_value a, qf_value b);
+/* Of one element each: equal by construction, or known numbers that are equal, of one type. */
+bool qf_scales_equal(const qf_graph *graph, qf_value a, qf_value b);
 bool qf_attributes_equal(const qf_attribute_info *info, const qf_attribute *a, const qf_attribute *b);
 /* Result element i depends on element i of `operand` and on nothing else but single elements: layout ops commute with
  * it. */
