@@ -88,18 +88,15 @@ static const reading readings[] = {
      "  %a = attention %q8, %k, %v, q_scale=%sq, k_scale=%sk, v_scale=%sk {scale=0.35}\n" TOKENS HALVES BOTH("s", "r"),
      2},
     {"two_layers", JOINT ", %w1: f32[B, 4, X + Y, 8]",
-     ATTENTION TOKENS HALVES QUANTISE("x8", "x", "s")
-         QUANTISE(
-             "w8", "w",
-             "r") "  %a2 = attention %w1, %k, %v {scale=0.35}\n  %x2, %w2 = split %a2 {axis=2, sizes=[X, "
-                  "Y]}\n" QUANTISE("x28", "x2", "r")
-                      QUANTISE(
-                          "w28",
-                          "w2",
-                          "s") "  %x3 = view %x28 {shape=[B, X, 24]}\n  %w3 = view %w28 {shape=[B, Y, 24]}\n"
-                               "  %y = concat %x8, %w8, %x3, %w3 {axis=1}\n  %a3 = attention %w1, %k, %v {scale=0.25}\n"
-                               "  %x4, %w4 = split %a3 {axis=2, sizes=[1, X + Y - 1]}\n" QUANTISE("x48", "x4", "r")
-                                   QUANTISE("w48", "w4", "s") "  %z = concat %x48, %w48 {axis=2}\n",
+     ATTENTION TOKENS HALVES QUANTISE("x8", "x", "s") QUANTISE(
+         "w8", "w",
+         "r") "  %a2 = attention %w1, %k, %v {scale=0.35}\n  %x2, %w2 = split %a2 {axis=2, sizes=[X, "
+              "Y]}\n" QUANTISE("x28", "x2", "r") QUANTISE(
+                  "w28", "w2",
+                  "s") "  %x3 = view %x28 {shape=[B, X, 24]}\n  %w3 = view %w28 {shape=[B, Y, 24]}\n"
+                       "  %y = concat %x8, %w8, %x3, %w3 {axis=1}\n  %a3 = attention %w1, %k, %v {scale=0.25}\n"
+                       "  %x4, %w4 = split %a3 {axis=2, sizes=[1, X + Y - 1]}\n" QUANTISE("x48", "x4", "r")
+                           QUANTISE("w48", "w4", "s") "  %z = concat %x48, %w48 {axis=2}\n",
      6},
     {"unlike_formats", JOINT, ATTENTION TOKENS HALVES QUANTISE("y", "x", "s") "  %z = quantize %w, %s {dtype=f8E5M2}\n",
      2},
