@@ -15,7 +15,7 @@ bool qf_pt2_is_higher_order(const char *target) {
     return strncmp(target, PREFIX, sizeof PREFIX - 1) == 0;
 }
 
-/* --- subgraphs: (flags..., graph, operands...) --- */
+/* --- subgraphs: (flags..., graph, name?, operands...) --- */
 /* Binds the names of the subgraph's inputs to what the node passes. */
 static bool bind_inputs(qf_pt2_call *call, const qf_pt2_scope *inner, size_t first) {
     const json_t *inputs = qf_pt2_get(inner->graph, "inputs");
@@ -77,14 +77,18 @@ static const json_t *find_graph(const qf_pt2_call *call, size_t *out_index) {
     return NULL;
 }
 
-static qf_pt2_outcome inline_graph(qf_pt2_call *call) {
+/* `between`: arguments behind the graph that are no operands. */
+static qf_pt2_outcome inline_graph(qf_pt2_call *call, size_t between) {
     size_t at;
     const json_t *graph = find_graph(call, &at);
     if (!graph) return qf_pt2_decline(call, "it has no subgraph");
+    at += 1 + between;
+    if (at + json_array_size(qf_pt2_get(graph, "inputs")) != json_array_size(call->arguments))
+        return qf_pt2_decline(call, "its operands are not those of its subgraph, one by one");
     if (call->scope->depth == QF_PT2_MAX_SUBGRAPHS)
         return qf_pt2_fault(call, QF_ERROR_LIMIT, "subgraphs nested deeper than %d", QF_PT2_MAX_SUBGRAPHS);
     qf_pt2_scope inner = {.graph = graph, .id = ++call->import->scope_count, .depth = call->scope->depth + 1};
-    if (!bind_inputs(call, &inner, at + 1)) return QF_PT2_FAILED;
+    if (!bind_inputs(call, &inner, at)) return QF_PT2_FAILED;
     if (qf_pt2_import_nodes(call->import, &inner) != QF_OK) {
         call->import->failed = true;
         return QF_PT2_FAILED;
@@ -117,7 +121,7 @@ static qf_pt2_outcome autocast(qf_pt2_call *call) {
     bool on_cpu = strcmp(qf_pt2_text(qf_pt2_get(argument_at(call, 0), "as_string")), "cpu") == 0;
     if (json_is_false(qf_pt2_get(argument_at(call, 2), "as_bool")) ||
         (to_f32 && (on_cpu || is_all_f32(find_graph(call, &at)))))
-        return inline_graph(call);
+        return inline_graph(call, 0);
     return qf_pt2_decline(call, "autocast is enabled: its operators cast their inputs, which only "
                                 "run_decompositions({}) writes out");
 }
@@ -210,7 +214,8 @@ static qf_pt2_outcome functionalised(qf_pt2_call *call) {
 
 qf_pt2_outcome qf_pt2_map_higher_order(qf_pt2_call *call) {
     const char *name = call->target + sizeof PREFIX - 1;
-    if (strcmp(name, "wrap_with_set_grad_enabled") == 0) return inline_graph(call);
+    if (strcmp(name, "wrap_with_set_grad_enabled") == 0) return inline_graph(call, 0);
+    if (strcmp(name, "invoke_subgraph") == 0) return inline_graph(call, 1); /* its name, for those that are alike */
     if (strcmp(name, "wrap_with_autocast") == 0) return autocast(call);
     if (strcmp(name, "auto_functionalized_v2") == 0) return functionalised(call);
     return qf_pt2_decline(call, "it is control flow, or holds an operator in a way that the importer does not know");

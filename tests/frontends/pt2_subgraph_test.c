@@ -69,6 +69,33 @@ static void autocast_that_may_cast(void **unused) {
                   "wrap_with_autocast ='cuda =dtype:7 =true =None");
 }
 
+/* One graph, twice: names inside are of each call's own. */
+static void regions_that_are_alike(void **unused) {
+    (void)unused;
+    reading r =
+        r_text("graph g\ninput a 7[2,2]\ninput b 7[2,2]\nz 7[2,2] = aten.sub.Tensor self=%a other=%b\noutput z\nend\n"
+               "input x 7[2,2]\no 7[2,2] = aten.ones_like.default self=%x\n"
+               "y 7[2,2] = higher_order.invoke_subgraph =graph:g ='region =%x =%o\n"
+               "w 7[2,2] = higher_order.invoke_subgraph =graph:g ='region =%o =%y\noutput w\n");
+    r_lacks(&r, "opaque");
+    r_gives(&r, (float *[]){x}, 0, (float[]){1, 0, -1, -2}, 4);
+    r_end(&r);
+    static const char *const others[] = {"invoke_subgraph =graph:g ='region =[%x]", "invoke_subgraph =graph:g =%x",
+                                         "wrap_with_set_grad_enabled =false =graph:g =%x",
+                                         "cond =%x =graph:g =graph:g =[%x]"};
+    for (size_t i = 0; i < QF_COUNT_OF(others); i++) {
+        char text[512];
+        (void)snprintf(
+            text, sizeof text,
+            "graph g\ninput a 7[2,2]\ninput b 7[2,2]\nz 7[2,2] = aten.sub.Tensor self=%%a other=%%b\noutput z\n"
+            "end\ninput x 7[2,2]\ny 7[2,2] = higher_order.%s\noutput y\n",
+            others[i]);
+        r = r_text(text);
+        r_has(&r, "opaque");
+        r_end(&r);
+    }
+}
+
 /* What the subgraph writes is the caller's tensor, and what it gives may be a view of it. */
 static void memory_is_shared_with_the_caller(void **unused) {
     (void)unused;
@@ -87,7 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_do_not_matter),          cmocka_unit_test(autocast_that_is_disabled),
         cmocka_unit_test(autocast_that_casts_nothing),      cmocka_unit_test(autocast_that_may_cast),
-        cmocka_unit_test(memory_is_shared_with_the_caller),
+        cmocka_unit_test(memory_is_shared_with_the_caller), cmocka_unit_test(regions_that_are_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
