@@ -33,7 +33,7 @@
 #define QF_DECODE_MAX_CTAS   512
 
 // Bench only: 64-bit words that a warp notes where the kernels are built with QF_DECODE_STAMPS (merge.cuh).
-#define QF_DECODE_STAMP_COUNT 16
+#define QF_DECODE_STAMP_COUNT 18
 
 #ifdef __CUDACC__
 #define QF_DECODE_FUNCTION static __host__ __device__ constexpr

@@ -39,6 +39,9 @@ constexpr int kAhead = QF_DECODE_AHEAD;
 // With fewer, none: what is then fetched is soon copied, and where no predecessor runs the two disturb each other.
 constexpr int kLeastForAhead = 5;
 
+// Tiles of a warp up to which its query is loaded before any tile is copied.
+constexpr int kFewTiles = 2;
+
 // Bench only: stages that are left out, to see what they cost. 1 the arithmetic of tiles, 2 all merges and the output,
 // 4 the merge between CTAs.
 #ifndef QF_DECODE_OMIT
@@ -214,7 +217,7 @@ template <class C>
 __device__ __forceinline__ void load_query(const qf_decode_params &p, const QueryPlaces<C> &places,
                                            uint32_t (&q)[C::kRowTiles][2 * C::kSteps], LoadedScales<C> &scales) {
     scales.k = load_scale(places.k_scale);
-    scales.out = {load_scale(places.v_scale), load_scale(places.out_scale)};
+    scales.out = {load_scale(places.v_scale), load_scale(places.out_scale), 0.0f};
     constexpr int kChunkSteps = C::kChunkElements / 4; // steps whose elements lie together
     const bool bytes = p.q_dtype == QF_DECODE_E4M3;
 #pragma unroll
@@ -624,18 +627,6 @@ __device__ __forceinline__ void prefetch_tile(const qf_decode_params &p, const T
     }
 }
 
-// Parameters live in a constant bank that is cold at every launch: each warp touches one 64-byte line of what follows
-// the tensor maps, so that the misses overlap instead of stopping the warps one after the other.
-__device__ __forceinline__ void warm_parameters(const qf_decode_params &p) {
-    const int *words = reinterpret_cast<const int *>(&p.q);
-    constexpr int kWords = (sizeof(qf_decode_params) - offsetof(qf_decode_params, q)) / 4;
-    const int index = (threadIdx.x >> 5) * 16;
-    if (index < kWords) {
-        const int word = words[index];
-        asm volatile("" ::"r"(word));
-    }
-}
-
 // Launch: grid = CTAs that fit at once (one or two an SM), kThreads threads, dynamic shared memory by
 // qf_decode_shared_bytes; programmatic stream serialisation allowed.
 template <class C>
@@ -654,19 +645,16 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
 
     const uint32_t ring = shared_address(shared) + warp * p.stages * C::kStageBytes;
     const uint32_t warp_barriers = shared_address(barriers + warp * kMaxStages);
-    if (lane < p.stages) barrier_init(warp_barriers + 8 * lane, 1);
-    if (threadIdx.x == 0) barrier_init(shared_address(&inbox_barrier), 1);
-    barrier_init_fence();
-    if (p.cluster_shift > 0) {
-        __syncwarp();
-        cluster_arrive();
-    }
-    warm_parameters(p);
-    if (threadIdx.x == 0) {
-        tensor_map_prefetch(&p.k_map);
-        tensor_map_prefetch(&p.v_map);
+    if (elect_lane()) {
+#pragma unroll 1
+        for (int n = 0; n < p.stages; ++n) barrier_init(warp_barriers + 8 * n, 1);
+        if (warp == 1) barrier_init(shared_address(&inbox_barrier), 1);
+        barrier_init_fence();
+        if (warp == 2) tensor_map_prefetch(&p.k_map);
+        if (warp == 3) tensor_map_prefetch(&p.v_map);
     }
     __syncwarp();
+    if (p.cluster_shift > 0) cluster_arrive();
     QF_DECODE_STAMP(kReady);
 
     launch_dependents();
@@ -677,7 +665,7 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     // what has come is dropped and all is done anew.
     const SharedLayout<C> layout(shared, p);
     const Inbox inbox = Inbox::make(p, layout, shared_address(&inbox_barrier));
-    if (threadIdx.x == 0 && p.cluster_shift > 0) inbox.expect(layout.rows);
+    if (threadIdx.x == 32 && p.cluster_shift > 0) inbox.expect(layout.rows);
     TileQueue<C> queue;
     Team team = {};
     State<C> state;
@@ -687,14 +675,44 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
     uint32_t parity = 0;
 #pragma unroll 1
     for (bool released = false;; parity ^= 1) {
-        WorkPlan<C>::make(p, layout.sequences, plan_shared, lengths, plan);
-        team = Team(plan.bundle_shift, plan.slices_shift, warp);
-        const Unit unit = plan.idle ? Unit{} : plan.first_unit(p, layout.sequences, team.index);
-        queue.start(p, plan, layout.sequences, team, unit);
+        // In registers until the copies have started, so that few sequences need no barrier before.
+        WorkPlan<C> mine;
+        Unit unit = {};
+        Sequence sequence;
+        const auto begin = [&](const auto &sequences) {
+            QF_DECODE_STAMP(kDivided);
+            team = Team(mine.bundle_shift, mine.slices_shift, warp);
+            if (!mine.idle) unit = mine.first_unit(p, sequences, team.index);
+            queue.start(p, mine, sequences, team, unit);
+            sequence = sequences.load(p, unit.sequence);
+        };
+        Sequence own_sequence; // of the sequence that this lane (thread) verifies
+        const auto begin_few = [&](auto sequences) {
+            mine.divide(p, sequences);
+            begin(sequences);
+            if (warp == 0) sequences.store(p, layout.sequences);
+            own_sequence = sequences.own;
+        };
+        if (p.batch == 1) {
+            begin_few(OneSequence(p, lengths));
+        } else if (p.batch <= 32) {
+            begin_few(LaneSequences(p, lengths));
+        } else {
+            mine.divide(p, layout.sequences, plan_shared);
+            begin(layout.sequences);
+            const int own = min(static_cast<int>(threadIdx.x), p.batch - 1);
+            own_sequence.length = layout.sequences.length[own],
+            own_sequence.first_tile = layout.sequences.first_tile[own];
+        }
+        if (threadIdx.x == 0) plan = mine;
         QF_DECODE_STAMP(kStarted);
-        if (lane == 0) own_notes[kFirstSegment].shares.count = own_notes[kLastSegment].shares.count = 0;
-        note = note_segment<C>(p, plan, layout.sequences, unit, plan.begin, 0, own_notes);
-        QueryPlaces<C> places = locate_query<C>(p, unit, layout.sequences.load(p, unit.sequence));
+        const auto note_first = [&] {
+            if (lane == 0) own_notes[kFirstSegment].shares.count = own_notes[kLastSegment].shares.count = 0;
+            note = note_segment<C>(mine, unit, sequence, mine.begin, 0, own_notes);
+            QF_DECODE_STAMP(kNoted);
+        };
+        if (mine.clustered) note_first(); // which is little then
+        QueryPlaces<C> places = locate_query<C>(p, unit, sequence);
         if (!released) {
 #pragma unroll 1
             for (int n = 0; n < (queue.count() >= kLeastForAhead ? kAhead : 0); ++n) prefetch_tile<C>(p, queue, n);
@@ -703,26 +721,31 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
             QF_DECODE_STAMP(kReleased);
             released = true;
         }
-        // All loads first: behind the copies they would wait for memory.
-        const int page_now = queue.page_now(), b = threadIdx.x, own = min(b, p.batch - 1);
+        // Loads first: behind the copies they would wait for memory. But one copy goes before the query, which is
+        // waited for no longer than that copy; where there is hardly more than one, it is the query that is waited for.
+        const int first_copies = queue.count() > kFewTiles ? 1 : 0;
+        const int page_now = queue.page_now(),
+                  own = min(p.batch <= 32 ? lane : static_cast<int>(threadIdx.x), p.batch - 1);
         const RawSequence now(p, own);
+        if (first_copies > 0) start_copy<C>(p, queue, 0, ring, warp_barriers);
         if (p.q_start != nullptr) { // read before the wait as well
-            __syncwarp();
-            const Unit unit = own_notes[note].unit;
-            const Sequence sequence = layout.sequences.load(p, unit.sequence);
+            set_tokens(p, unit.sequence, __ldcg(p.q_start + unit.sequence), __ldcg(p.q_start + unit.sequence + 1),
+                       sequence);
             places = locate_query<C>(p, unit, sequence);
-            if (lane == 0) own_notes[note].sequence = sequence;
+            if (mine.clustered && lane == 0) own_notes[note].sequence = sequence;
         }
         load_query<C>(p, places, state.q, scales);
 #pragma unroll 1
-        for (int n = 0; n < min(p.stages, queue.count()); ++n) {
+        for (int n = first_copies; n < min(p.stages, queue.count()); ++n) {
             start_copy<C>(p, queue, n, ring + n * C::kStageBytes, warp_barriers + 8 * n);
         }
+        if (!mine.clustered) note_first();
         QF_DECODE_STAMP(kCopied);
-        queue.decode_ahead(p, plan, layout.sequences, team);
-        bool changed = page_now != queue.page_found() || layout.sequences.differs(own, now.sequence(p, own));
+        const Sequence now_sequence = now.sequence(p, own);
+        bool changed = page_now != queue.page_found() || now_sequence.length != own_sequence.length ||
+                       now_sequence.first_tile != own_sequence.first_tile;
 #pragma unroll 1
-        for (int rest = b + C::kThreads; rest < p.batch; rest += C::kThreads) {
+        for (int rest = threadIdx.x + C::kThreads; rest < p.batch; rest += C::kThreads) {
             changed |= layout.sequences.differs(rest, RawSequence(p, rest).sequence(p, rest));
         }
         if (!__syncthreads_or(changed)) break;
@@ -733,6 +756,8 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
         }
         lengths = RawSequence(p, min(lane, p.batch - 1));
     }
+    team = Team(plan.bundle_shift, plan.slices_shift, warp);
+    queue.decode_ahead(p, plan, layout.sequences, team);
     QF_DECODE_STAMP(kVerified);
     // Where nothing is sent; otherwise just before (finish_in_cluster).
     if (p.cluster_shift > 0 && (plan.idle || !plan.clustered)) cluster_wait();
@@ -749,7 +774,7 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
                   step = QF_DECODE_TILE << plan.slices_shift;
         int first_key = (segment.sequence.first_tile + queue.position(plan, n) - segment.unit.begin) * QF_DECODE_TILE;
         begin_segment<C>(p, scales, state);
-        if (lane == 0) segment.scales = scales.out;
+        if (lane == 0) segment.scales = {scales.out.v, scales.out.out, __frcp_rn(scales.out.out)};
         QF_DECODE_STAMP(kQuery);
 #pragma unroll 1
         for (; n < n_end; ++n, first_key += step) {
@@ -791,7 +816,7 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
         } else if (plan.clustered) {
             finish_in_cluster<C>(p, team, layout, inbox, segment);
         } else {
-            finish_segment<C>(p, team, layout, segment, last);
+            finish_segment<C>(p, team, layout, segment);
         }
         QF_DECODE_STAMP(kFinished);
         if (last) break;
@@ -801,7 +826,7 @@ __device__ __forceinline__ void paged_decode(const qf_decode_params &p) {
         }
         const Unit unit = plan.unit_after(p, layout.sequences, segment.unit, team.index);
         __syncwarp(); // the note may be written again
-        note = note_segment<C>(p, plan, layout.sequences, unit, unit.begin, n, own_notes);
+        note = note_segment<C>(plan, unit, layout.sequences.load(p, unit.sequence), unit.begin, n, own_notes);
         __syncwarp();
     }
     jitter();

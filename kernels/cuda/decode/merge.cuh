@@ -4,8 +4,8 @@
 // Read next: select.h.
 //
 // A partial result is (reference, sum, O) by row, all with the factor 2^kOffset: merging takes the largest reference M
-// and adds with the factors 2^(reference - M), exact powers of two. Partials are added in list order, whichever CTA
-// happens to come last, so results do not depend on timing.
+// and adds with the factors 2^(reference - M), exact powers of two. Partials are added in an order that follows from
+// their places in the list, whichever CTA happens to come last, so results do not depend on timing.
 //
 // CTAs that share a unit hand over through tickets: each warp stores its part of the CTA's partial and increments,
 // which releases the stores; the one that finds the count complete merges the part. The increment wraps to zero by
@@ -20,6 +20,7 @@
 #include "kernels/cuda/common/cluster.cuh"
 #include "kernels/cuda/common/convert.cuh"
 #include "kernels/cuda/common/output.cuh"
+#include "kernels/cuda/common/shared_memory.cuh"
 #include "params.h"
 #include "work.cuh"
 
@@ -31,14 +32,16 @@ constexpr float kLn2 = 0.6931471805599453f;
 constexpr float kOffset = 4.0f;
 // "No key yet", finite so that differences stay numbers.
 constexpr float kNoReference = -1e30f;
-constexpr int kFlatMerge = 32;
+constexpr int kFlatMerge = 32, kLeastFan = 16;
 
 // With QF_DECODE_STAMPS defined (bench only) every warp notes the SM clock at the ends of its stages and writes the
 // notes over `lse`: QF_DECODE_STAMP_COUNT 64-bit words a warp. Undefined, no code.
 enum Stamp {
     kEntry,
     kReady,
+    kDivided,
     kStarted,
+    kNoted,
     kPlanned,
     kReleased,
     kCopied,
@@ -145,7 +148,8 @@ __device__ __forceinline__ Partial partial_at(const qf_decode_params &p, const S
 }
 
 // Stores four consecutive elements in the output's type.
-__device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t index, float scale, float4 x) {
+__device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t index, float scale, float reciprocal,
+                                             float4 x) {
     float v[4] = {x.x, x.y, x.z, x.w};
     if (p.out_dtype <= QF_DECODE_F16) {
         const bool f16 = p.out_dtype == QF_DECODE_F16;
@@ -155,7 +159,7 @@ __device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t 
         return;
     }
     round_via(v, p.via);
-    apply_out_scale(v, scale, __frcp_rn(scale), p.out_mode);
+    apply_out_scale(v, scale, reciprocal, p.out_mode);
     const bool e4m3 = p.out_dtype == QF_DECODE_E4M3;
     const uint32_t low = e4m3 ? f32_to_e4m3x2(v[0], v[1]) : f32_to_e5m2x2(v[0], v[1]);
     const uint32_t high = e4m3 ? f32_to_e4m3x2(v[2], v[3]) : f32_to_e5m2x2(v[2], v[3]);
@@ -164,7 +168,7 @@ __device__ __forceinline__ void store_output(const qf_decode_params &p, int64_t 
 
 // What the output of a unit is multiplied by; loaded early, with the query.
 struct OutputScales {
-    float v, out;
+    float v, out, out_reciprocal;
 };
 
 // The shares of one unit: CTA first + i holds share i.
@@ -186,7 +190,7 @@ struct Grouping {
     __device__ __forceinline__ explicit Grouping(const Shares &shares) {
         fan = shares.count, groups = 1, start = 0, size = shares.count;
         if (shares.count <= kFlatMerge) return;
-        fan = max((shares.count + kFlatMerge - 1) / kFlatMerge, 12);
+        fan = max((shares.count + kFlatMerge - 1) / kFlatMerge, kLeastFan);
         groups = static_cast<unsigned>(shares.count + fan - 1) / static_cast<unsigned>(fan);
         start = (blockIdx.x - shares.first) / static_cast<unsigned>(fan) * fan;
         size = min(fan, shares.count - start);
@@ -252,36 +256,49 @@ struct Total {
     }
 };
 
+// Where four elements of a row go.
+struct OutputPlace {
+    int64_t index; // into out; negative where there is nothing to store
+    int64_t lse;   // the same into lse
+    float sink;    // log2 domain
+};
+
+__device__ __forceinline__ OutputPlace locate_output(const qf_decode_params &p, const Segment &segment, int row,
+                                                     int d) {
+    const int first_row = segment.unit.first_row + row, token = token_of(p, first_row);
+    const int head = segment.unit.kv_head * p.group + first_row - token * p.group;
+    const int64_t out_row = segment.sequence.first_token + token;
+    OutputPlace place = {-1, -1, -INFINITY};
+    if (token >= segment.sequence.tokens) return place;
+    place.index = out_row * p.out_token_stride + head * p.out_head_stride + d;
+    if (p.sinks != nullptr) place.sink = p.sinks[head] * kLog2E;
+    if (p.lse != nullptr && d == 0) place.lse = out_row * (p.kv_heads * p.group) + head;
+    return place;
+}
+
 // The complete result of four elements of a row: sink, normalisation, scales, one rounding.
-__device__ __forceinline__ void finish_row(const qf_decode_params &p, const Segment &segment, int row, int d,
-                                           const Total &total) {
+__device__ __forceinline__ void finish_row(const qf_decode_params &p, const OutputPlace &place,
+                                           const OutputScales &scales, const Total &total) {
     float reference = total.reference, sum = total.sum;
     float4 o = total.o;
-    const Unit &unit = segment.unit;
-    const Sequence &sequence = segment.sequence;
-    const OutputScales &scales = segment.scales;
-    const int token = token_of(p, unit.first_row + row);
-    const int head = unit.kv_head * p.group + unit.first_row + row - token * p.group;
-    if (token >= sequence.tokens) return;
+    if (place.index < 0) return;
     if (p.sinks != nullptr) {
-        const float sink = p.sinks[head] * kLog2E, larger = fmaxf(reference, sink);
+        const float larger = fmaxf(reference, place.sink);
         const float factor = exp2_approximate(reference - larger);
-        sum = sum * factor + exp2_approximate(sink - larger + kOffset);
+        sum = sum * factor + exp2_approximate(place.sink - larger + kOffset);
         o.x *= factor, o.y *= factor, o.z *= factor, o.w *= factor;
         reference = larger;
     }
     // No visible key: zeros.
-    const float reciprocal = sum == 0.0f ? 0.0f : reciprocal_approximate(sum);
-    o.x = divide(o.x, sum, reciprocal) * scales.v, o.y = divide(o.y, sum, reciprocal) * scales.v;
-    o.z = divide(o.z, sum, reciprocal) * scales.v, o.w = divide(o.w, sum, reciprocal) * scales.v;
-    const int64_t out_row = sequence.first_token + token;
-    store_output(p, out_row * p.out_token_stride + head * p.out_head_stride + d, scales.out, o);
+    const float reciprocal = sum == 0.0f ? 0.0f : reciprocal_approximate(sum), v = scales.v;
+    o.x = divide(o.x, sum, reciprocal) * v, o.y = divide(o.y, sum, reciprocal) * v;
+    o.z = divide(o.z, sum, reciprocal) * v, o.w = divide(o.w, sum, reciprocal) * v;
+    store_output(p, place.index, scales.out, scales.out_reciprocal, o);
 #ifdef QF_DECODE_STAMPS
     return; // `lse` holds the stamps
 #endif
-    if (p.lse != nullptr && d == 0) {
-        const float lse = sum == 0.0f ? -INFINITY : (reference - kOffset + log2f(sum)) * kLn2;
-        p.lse[out_row * (p.kv_heads * p.group) + head] = lse;
+    if (place.lse >= 0) {
+        p.lse[place.lse] = sum == 0.0f ? -INFINITY : (reference - kOffset + log2f(sum)) * kLn2;
     }
 }
 
@@ -299,15 +316,14 @@ __device__ __forceinline__ Shares plan_shares(const WorkPlan<C> &plan, const Uni
 
 // Notes the segment of `unit` that begins at `position`, for this warp; returns which note it is.
 template <class C>
-__device__ __forceinline__ int note_segment(const qf_decode_params &p, const WorkPlan<C> &plan,
-                                            const Sequences &sequences, const Unit &unit, int position, int first_tile,
-                                            Segment *notes) {
+__device__ __forceinline__ int note_segment(const WorkPlan<C> &plan, const Unit &unit, const Sequence &sequence,
+                                            int position, int first_tile, Segment *notes) {
     const bool whole = plan.clustered || (position == unit.begin && plan.end >= unit.end);
     const int which = whole ? kWholeSegment : position == plan.begin ? kFirstSegment : kLastSegment;
     const Shares shares = whole ? Shares{} : plan_shares(plan, unit);
     if ((threadIdx.x & 31) == 0) {
         Segment &segment = notes[which];
-        segment.unit = unit, segment.sequence = sequences.load(p, unit.sequence);
+        segment.unit = unit, segment.sequence = sequence;
         segment.shares = shares, segment.grouping = Grouping(shares), segment.first_tile = first_tile;
     }
     return which;
@@ -335,22 +351,22 @@ __device__ __forceinline__ void merge_team(const Team &team, const SharedLayout<
     }
 }
 
-// Whole team, after every warp has stored its state: writes the unit's output, or this CTA's share. `last`: of the CTA.
+// Whole team, after every warp has stored its state: writes the unit's output, or this CTA's share.
 template <class C>
 __device__ __forceinline__ void finish_segment(const qf_decode_params &p, const Team &team,
-                                               const SharedLayout<C> &layout, const Segment &segment, bool last) {
+                                               const SharedLayout<C> &layout, const Segment &segment) {
     const bool whole = segment.shares.count == 0;
     const int slot = segment.shares.slot(static_cast<int>(blockIdx.x) - segment.shares.first);
     const Partial own = partial_at<C>(p, layout, slot, team.index);
     merge_team<C>(team, layout, [&](int row, int d, const Total &total) {
         if (whole) {
-            finish_row(p, segment, row, d, total);
+            finish_row(p, locate_output(p, segment, row, d), segment.scales, total);
         } else {
             store_partial(own, row, d, total);
         }
     });
     QF_DECODE_STAMP(kMerged);
-    if (!last) team.sync(); // states and scratch may be written again
+    team.sync(); // states, scratch and ring may be written again
 }
 
 // The inboxes of a cluster. CTA `rank` merges columns of O, `columns` vectors of each row; every CTA sends it its share
@@ -394,23 +410,38 @@ __device__ __forceinline__ void finish_in_cluster(const qf_decode_params &p, con
     cluster_wait(); // all CTAs run, and so can be sent to
     merge_team<C>(team, layout, [&](int row, int d, const Total &total) { inbox.send(row, d / 4, total); });
     QF_DECODE_STAMP(kMerged);
-    const int size = 1 << inbox.shift, shift = inbox.columns_shift, items = layout.rows << shift;
-    if ((static_cast<int>(threadIdx.x) & ~31) >= items) return;
-    barrier_wait_cluster(inbox.barrier, 0);
-    QF_DECODE_STAMP(kArrived);
+    // A lane for each share of each vector: lanes of a vector lie together.
+    const int size = 1 << inbox.shift, shift = inbox.columns_shift, lanes = layout.rows << (shift + inbox.shift);
     const float4 *outputs = reinterpret_cast<const float4 *>(layout.inbox);
     const RowState *states = reinterpret_cast<const RowState *>(outputs + layout.items);
 #pragma unroll 1
-    for (int item = threadIdx.x; item < items; item += C::kThreads) {
-        const int row = item >> shift, column = item & ((1 << shift) - 1), first = row << inbox.shift;
+    for (int first = threadIdx.x & ~31; first < lanes; first += C::kThreads) {
+        const int index = min(first + static_cast<int>(threadIdx.x & 31), lanes - 1), share = index & (size - 1);
+        const int item = index >> inbox.shift, row = item >> shift, column = item & ((1 << shift) - 1);
+        const OutputPlace place = locate_output(p, segment, row, 4 * ((inbox.rank << shift) + column));
+        const int sender = (row << inbox.shift) + share;
+        barrier_wait_cluster(inbox.barrier, 0);
+        QF_DECODE_STAMP(kArrived);
+        const RowState state = states[sender];
+        float4 o = outputs[(sender << shift) + column];
         Total total;
+        total.reference = state.reference;
 #pragma unroll 1
-        for (int base = 0; base < size; base += 8) {
-            total.add<8, false>(
-                size - base, [&](int i) { return states[first + base + i]; },
-                [&](int i) { return outputs[((first + base + i) << shift) + column]; });
+        for (int distance = size >> 1; distance > 0; distance >>= 1) {
+            total.reference = fmaxf(total.reference, __shfl_xor_sync(~0u, total.reference, distance));
         }
-        finish_row(p, segment, row, 4 * ((inbox.rank << shift) + column), total);
+        total.add_one(state, o);
+#pragma unroll 1
+        for (int distance = size >> 1; distance > 0; distance >>= 1) {
+            total.sum += __shfl_xor_sync(~0u, total.sum, distance);
+            total.o.x += __shfl_xor_sync(~0u, total.o.x, distance);
+            total.o.y += __shfl_xor_sync(~0u, total.o.y, distance);
+            total.o.z += __shfl_xor_sync(~0u, total.o.z, distance);
+            total.o.w += __shfl_xor_sync(~0u, total.o.w, distance);
+        }
+        if (share == 0 && index == first + static_cast<int>(threadIdx.x & 31)) {
+            finish_row(p, place, segment.scales, total);
+        }
     }
 }
 
@@ -425,38 +456,83 @@ __device__ __forceinline__ bool take_ticket(uint32_t *ticket, int count) {
     return before == static_cast<uint32_t>(count - 1);
 }
 
+// Copies 16 bytes from global to shared memory, past the first-level cache; wait_for_copies waits for this thread's.
+__device__ __forceinline__ void start_copy_16(uint32_t destination, const void *source) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source) : "memory");
+}
+
+__device__ __forceinline__ void wait_for_copies() {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// Over the lanes that share `lane / kWidth`.
+template <int kWidth>
+__device__ __forceinline__ float lanes_largest(float x) {
+#pragma unroll
+    for (int distance = kWidth / 2; distance > 0; distance >>= 1) x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+    return x;
+}
+
+template <int kWidth>
+__device__ __forceinline__ float lanes_sum(float x) {
+#pragma unroll
+    for (int distance = kWidth / 2; distance > 0; distance >>= 1) x += __shfl_xor_sync(~0u, x, distance);
+    return x;
+}
+
 // Merges this warp's vectors of the partials of `count` shares, start, start + step, ..., in this order, and hands
-// each to `emit(row, d, total)`. `slot_base` selects share results or group results.
+// each to `emit(row, d, total)`. `slot_base` selects share results or group results. The lanes that have a row's
+// vectors share the work on its states, a share each, and copy the outputs into the warp's ring: little code, since
+// what runs once is bound by the fetch of instructions.
 template <class C, class Emit>
 __device__ __forceinline__ void merge_shares(const qf_decode_params &p, const Team &team, const SharedLayout<C> &layout,
                                              const Shares &shares, int start, int step, int count, int slot_base,
                                              Emit emit) {
-    constexpr int kTogether = 14; // shares whose loads travel together
+    constexpr int kWidth = layout.kVectors < 32 ? layout.kVectors : 32, kSliceBytes = 32 * 16;
+    const int lane = threadIdx.x & 31, member = lane & (kWidth - 1), ring_bytes = p.stages * C::kStageBytes;
+    const int together = min(kWidth, ring_bytes / kSliceBytes);
+    const uint32_t ring = shared_address(layout.base) + (threadIdx.x >> 5) * ring_bytes + 16 * lane;
+    // A share lies `step_floats` after the one before, but for share 0, which lies in its CTA's other slot.
+    const unsigned slot_floats = C::kWarps * qf_decode_partial_floats(layout.rows, C::kHeadDim);
+    const unsigned step_floats = 2 * step * slot_floats;
+    const Partial origin = partial_at<C>(p, layout, slot_base + 2 * (shares.first + start), team.index);
 #pragma unroll 1
-    for (int item = team.thread(); item < layout.items; item += team.threads()) {
-        const int row = item / layout.kVectors, d = item % layout.kVectors * 4;
+    for (int first = team.thread() - lane; first < layout.items; first += team.threads()) {
+        const int item = min(first + lane, layout.items - 1), row = item / layout.kVectors,
+                  d = item % layout.kVectors * 4;
         Total total;
 #pragma unroll 1
-        for (int base = 0; base < count; base += kTogether) {
-            // Written out and not through Total::add: a share that is not there then costs no address.
-            float2 states[kTogether];
-            float4 outputs[kTogether];
-#pragma unroll
-            for (int k = 0; k < kTogether; ++k) {
-                states[k] = make_float2(kNoReference, 0.0f), outputs[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                if (base + k >= count) continue;
-                const int slot = slot_base + shares.slot(start + (base + k) * step);
-                const Partial source = partial_at<C>(p, layout, slot, team.index);
-                states[k] = __ldcg(source.state(row)), outputs[k] = __ldcg(source.output(row, d));
+        for (int base = 0; base < count; base += together) {
+            const int here = min(together, count - base);
+            const float *source = reinterpret_cast<const float *>(origin.output(row, d)) + base * step_floats;
+            unsigned extra = base == 0 && start == 0 ? slot_floats : 0; // of the next share
+            RowState state = {kNoReference, 0.0f};
+            if (member < here) {
+                const unsigned at = (base + member) * step_floats + (member == 0 ? extra : 0);
+                const float2 loaded =
+                    __ldcg(reinterpret_cast<const float2 *>(reinterpret_cast<const float *>(origin.state(row)) + at));
+                state = {loaded.x, loaded.y};
             }
-            float largest = total.reference;
-#pragma unroll
-            for (int k = 0; k < kTogether; ++k) largest = fmaxf(largest, states[k].x);
+#pragma unroll 1
+            for (int k = 0; k < here; ++k, source += step_floats, extra = 0) {
+                start_copy_16(ring + k * kSliceBytes, source + extra);
+            }
+            const float largest = fmaxf(total.reference, lanes_largest<kWidth>(state.reference));
+            const float factor = exp2_approximate(state.reference - largest);
             total.scale_to(largest);
-#pragma unroll
-            for (int k = 0; k < kTogether; ++k) total.add_one({states[k].x, states[k].y}, outputs[k]);
+            total.sum += lanes_sum<kWidth>(factor * state.sum);
+            wait_for_copies(); // each lane reads what it has copied itself
+#pragma unroll 4
+            for (int k = 0; k < here; ++k) {
+                const float share = __shfl_sync(~0u, factor, k, kWidth);
+                const uint4 words = load_shared_16(ring + k * kSliceBytes);
+                total.o.x = fmaf(share, __uint_as_float(words.x), total.o.x);
+                total.o.y = fmaf(share, __uint_as_float(words.y), total.o.y);
+                total.o.z = fmaf(share, __uint_as_float(words.z), total.o.z);
+                total.o.w = fmaf(share, __uint_as_float(words.w), total.o.w);
+            }
         }
-        emit(row, d, total);
+        if (first + lane < layout.items) emit(row, d, total);
     }
 }
 
@@ -468,19 +544,21 @@ __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team 
                                           const Segment *opens) {
     const int lane = threadIdx.x & 31;
     if (team.thread() - lane >= layout.items) return; // a warp without vectors
-    const int cta_warp = threadIdx.x >> 5, groups_base = 2 * gridDim.x;
+    const int cta_warp = threadIdx.x >> 5;
     bool arrived_last = false;
     __syncwarp();
     if (lane < 2 && opens[lane].shares.count > 0) {
         const int slot = opens[lane].shares.slot(opens[lane].grouping.start);
         arrived_last = take_ticket(p.tickets + slot * C::kWarps + cta_warp, opens[lane].grouping.size);
     }
+    const uint32_t arrived = __ballot_sync(~0u, arrived_last);
 #pragma unroll 1
     for (int i = 0; i < 2; ++i) {
         QF_DECODE_STAMP(kArrived);
-        if (!__shfl_sync(~0u, arrived_last, i)) continue;
+        if ((arrived >> i & 1) == 0) continue;
         const Segment &open = opens[i];
         const Grouping grouping = open.grouping;
+        const int groups_base = 2 * gridDim.x;
         // Level 0 merges the CTA's group of shares, level 1 the groups.
         int level = grouping.groups == 1 ? 1 : 0;
         int start = grouping.start, step = 1, count = grouping.size, base = 0;
@@ -490,7 +568,7 @@ __device__ __forceinline__ void hand_over(const qf_decode_params &p, const Team 
             merge_shares<C>(p, team, layout, open.shares, start, step, count, base,
                             [&](int row, int d, const Total &total) {
                                 if (level == 1) {
-                                    finish_row(p, open, row, d, total);
+                                    finish_row(p, locate_output(p, open, row, d), open.scales, total);
                                 } else {
                                     store_partial(partial_at<C>(p, layout, group_slot, team.index), row, d, total);
                                 }

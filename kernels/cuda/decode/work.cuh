@@ -98,6 +98,23 @@ struct Sequences {
         return s;
     }
 
+    __device__ __forceinline__ static bool single(const qf_decode_params &p) {
+        return p.batch == 1;
+    }
+    __device__ __forceinline__ int begin_of(int b) const {
+        return prefix[b];
+    }
+    __device__ __forceinline__ int tiles_of_unit(int b) const {
+        return prefix[b + 1] - prefix[b];
+    }
+
+    __device__ __forceinline__ int first_tile_of(int b) const {
+        return first_tile[b];
+    }
+    __device__ __forceinline__ int length_of(int b) const {
+        return length[b];
+    }
+
     // Whether sequence b differs from what the arrays were made from.
     __device__ __forceinline__ bool differs(int b, const Sequence &s) const {
         return s.length != length[b] || s.first_tile != first_tile[b];
@@ -119,16 +136,140 @@ struct Sequences {
     }
 };
 
+struct TileCounts {
+    int total, largest; // over the batch
+};
+
+// Of the lanes up to this one.
+__device__ __forceinline__ int inclusive_sum(int value) {
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance <<= 1) {
+        const int other = __shfl_up_sync(~0u, value, distance);
+        if (lane >= distance) value += other;
+    }
+    return value;
+}
+
+// Up to 32 sequences in the registers of a warp, one a lane: every warp makes its own, without a barrier. All lanes
+// call together.
+struct LaneSequences {
+    RawSequence raw;
+    Sequence own;      // the lane's sequence
+    int prefix, tiles; // its tiles of one unit, and those of all before
+
+    __device__ __forceinline__ LaneSequences(const qf_decode_params &p, const RawSequence &lengths)
+        : raw(lengths), own(lengths.sequence(p, threadIdx.x & 31)), prefix(0), tiles(0) {
+        const int lane = threadIdx.x & 31;
+        if (lane < p.batch) tiles = tiles_of(own);
+        prefix = inclusive_sum(tiles) - tiles;
+    }
+
+    __device__ __forceinline__ TileCounts counts(const qf_decode_params &p) const {
+        const int total = __shfl_sync(~0u, prefix + tiles, p.batch - 1);
+        return {total, __reduce_max_sync(~0u, tiles)};
+    }
+
+    __device__ __forceinline__ void add_extra(const qf_decode_params &p, int extra) {
+        const int lane = threadIdx.x & 31;
+        prefix += lane * extra;
+        if (lane < p.batch) tiles += extra;
+    }
+
+    __device__ __forceinline__ static constexpr bool single(const qf_decode_params &) {
+        return false;
+    }
+    // `b` may differ between lanes.
+    __device__ __forceinline__ int begin_of(int b) const {
+        return __shfl_sync(~0u, prefix, b);
+    }
+    __device__ __forceinline__ int tiles_of_unit(int b) const {
+        return __shfl_sync(~0u, tiles, b);
+    }
+    __device__ __forceinline__ int first_tile_of(int b) const {
+        return __shfl_sync(~0u, own.first_tile, b);
+    }
+    __device__ __forceinline__ int length_of(int b) const {
+        return __shfl_sync(~0u, own.length, b);
+    }
+    __device__ __forceinline__ int find(int batch, int tile) const {
+        int low = 0;
+#pragma unroll 1
+        for (int step = 16; step > 0; step >>= 1) {
+            const int middle = low + step, before = __shfl_sync(~0u, prefix, middle);
+            if (middle < batch && before <= tile) low = middle;
+        }
+        return low;
+    }
+
+    __device__ __forceinline__ Sequence load(const qf_decode_params &p, int b) const {
+        Sequence s;
+        s.length = length_of(b), s.first_tile = first_tile_of(b);
+        set_tokens(p, b, __shfl_sync(~0u, raw.begin, b), __shfl_sync(~0u, raw.end, b), s);
+        return s;
+    }
+
+    // One warp, for all.
+    __device__ __forceinline__ void store(const qf_decode_params &p, const Sequences &sequences) const {
+        const int lane = threadIdx.x & 31;
+        if (lane >= p.batch) return;
+        sequences.length[lane] = own.length;
+        sequences.first_tile[lane] = own.first_tile;
+        sequences.prefix[lane] = prefix;
+        if (lane == p.batch - 1) sequences.prefix[lane + 1] = prefix + tiles;
+    }
+};
+
+// The same for one sequence, which needs no exchange.
+struct OneSequence {
+    RawSequence raw;
+    Sequence own;
+    int tiles;
+
+    __device__ __forceinline__ OneSequence(const qf_decode_params &p, const RawSequence &length)
+        : raw(length), own(length.sequence(p, 0)), tiles(tiles_of(own)) {}
+
+    __device__ __forceinline__ TileCounts counts(const qf_decode_params &) const {
+        return {tiles, tiles};
+    }
+    __device__ __forceinline__ void add_extra(const qf_decode_params &, int extra) {
+        tiles += extra;
+    }
+    __device__ __forceinline__ static constexpr bool single(const qf_decode_params &) {
+        return true;
+    }
+    __device__ __forceinline__ int begin_of(int) const {
+        return 0;
+    }
+    __device__ __forceinline__ int tiles_of_unit(int) const {
+        return tiles;
+    }
+    __device__ __forceinline__ int first_tile_of(int) const {
+        return own.first_tile;
+    }
+    __device__ __forceinline__ int length_of(int) const {
+        return own.length;
+    }
+    __device__ __forceinline__ int find(int, int) const {
+        return 0;
+    }
+    __device__ __forceinline__ Sequence load(const qf_decode_params &, int) const {
+        return own;
+    }
+    __device__ __forceinline__ void store(const qf_decode_params &, const Sequences &sequences) const {
+        if ((threadIdx.x & 31) != 0) return;
+        sequences.length[0] = own.length;
+        sequences.first_tile[0] = own.first_tile;
+        sequences.prefix[0] = 0, sequences.prefix[1] = tiles;
+    }
+};
+
 // What a segment costs beyond its tiles (query, merge, output), in tiles of one head at the pace of memory.
 constexpr int kSegmentCost = 24;
 
 struct PlanShared {
     int warp_totals[32];
     int warp_largest[32];
-};
-
-struct TileCounts {
-    int total, largest; // over the batch
 };
 
 template <class C>
@@ -142,68 +283,35 @@ struct WorkPlan {
     bool idle;               // nothing to do for this CTA
     int begin, end;          // this CTA's share
 
-    // Whole CTA. Fills `sequences` and `plan`, which lie in shared memory. `lengths`: of sequence `lane`, if there is
-    // one.
-    __device__ __forceinline__ static void make(const qf_decode_params &p, const Sequences &sequences,
-                                                PlanShared &shared, const RawSequence &lengths, WorkPlan &plan) {
-        WorkPlan mine;
-        mine.divide(p, sequences, shared, lengths);
-        if (threadIdx.x == 0) plan = mine;
-        __syncthreads();
+    // Up to 32 sequences, whole warp.
+    template <class FewSequences>
+    __device__ __forceinline__ void divide(const qf_decode_params &p, FewSequences &sequences) {
+        const TileCounts tiles = sequences.counts(p);
+        const int extra = choose(p, tiles);
+        if (extra > 0) sequences.add_extra(p, extra);
+        take_share(p, sequences, tiles.total + p.batch * extra);
     }
 
-    __device__ __forceinline__ void divide(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared,
-                                           const RawSequence &lengths) {
-        const TileCounts tiles =
-            p.batch <= 32 ? scan_in_warp(p, sequences, lengths) : scan_in_cta(p, sequences, shared);
-        bundle_shift = p.bundle_shift;
-        if (!p.fixed_bundle) {
-            while (bundle_shift > 0 &&
-                   tiles.total * units_for(p, bundle_shift) < static_cast<int>(gridDim.x) * kTilesForBundle) {
-                --bundle_shift;
-            }
-        }
-        const bool uniform = tiles.largest * p.batch * 15 <= tiles.total * 16;
-        clustered = p.cluster_shift > 0 && uniform && bundle_shift == 0;
-        slices_shift = C::kWarpsShift - bundle_shift;
-        units = units_for(p, bundle_shift);
-        idle = false;
-        if (clustered) {
-            idle = static_cast<int>(blockIdx.x >> p.cluster_shift) >= p.batch * units;
-            begin = end = 0;
-            if (idle) return;
-            // The CTA's share of the cluster's unit, equal up to a tile and possibly empty.
-            const Unit unit = cluster_unit(p, sequences, 0);
-            const int rank = blockIdx.x & ((1 << p.cluster_shift) - 1);
-            const int tiles = unit.end - unit.begin, each = tiles >> p.cluster_shift;
-            const int rest = tiles - (each << p.cluster_shift);
-            begin = unit.begin + rank * each + min(rank, rest);
-            end = begin + each + (rank < rest);
-            return;
-        }
-        int extra = 0; // virtual tiles of a unit, which stand for what a segment costs
-        if (!uniform) {
-            extra = kSegmentCost >> bundle_shift;
-            add_extra(p, sequences, extra);
-        }
-        const unsigned total = (tiles.total + p.batch * extra) * units;
-        active = min(p.active[bundle_shift], max(static_cast<int>(total >> p.tiles_a_cta_shift), 1));
-        quotient = total / static_cast<unsigned>(active);
-        remainder = total - quotient * active;
-        begin = share_begin(blockIdx.x);
-        end = static_cast<int>(blockIdx.x) < active ? share_begin(blockIdx.x + 1) : begin;
-        idle = begin >= end;
+    // Any number of sequences, whole CTA. Fills `sequences`, which lie in shared memory.
+    __device__ __forceinline__ void divide(const qf_decode_params &p, const Sequences &sequences, PlanShared &shared) {
+        const TileCounts tiles = scan_in_cta(p, sequences, shared);
+        const int extra = choose(p, tiles);
+        if (extra > 0) add_extra(p, sequences, extra);
+        take_share(p, sequences, tiles.total + p.batch * extra);
     }
 
     // The CTA's first unit.
-    __device__ __forceinline__ Unit first_unit(const qf_decode_params &p, const Sequences &sequences, int team) const {
+    template <class AnySequences>
+    __device__ __forceinline__ Unit first_unit(const qf_decode_params &p, const AnySequences &sequences,
+                                               int team) const {
         return clustered ? cluster_unit(p, sequences, team) : unit_at(p, sequences, begin, team);
     }
 
-    __device__ __forceinline__ Unit cluster_unit(const qf_decode_params &p, const Sequences &sequences,
+    template <class AnySequences>
+    __device__ __forceinline__ Unit cluster_unit(const qf_decode_params &p, const AnySequences &sequences,
                                                  int team) const {
         const int number = blockIdx.x >> p.cluster_shift;
-        const int sequence = p.batch == 1 ? 0 : static_cast<unsigned>(number) / static_cast<unsigned>(units);
+        const int sequence = sequences.single(p) ? 0 : static_cast<unsigned>(number) / static_cast<unsigned>(units);
         return make_unit(p, sequences, sequence, number - sequence * units, team);
     }
 
@@ -222,10 +330,16 @@ struct WorkPlan {
                                 : remainder + static_cast<unsigned>(position - large) / static_cast<unsigned>(quotient);
     }
 
-    __device__ __forceinline__ Unit make_unit(const qf_decode_params &p, const Sequences &sequences, int sequence,
+    template <class AnySequences>
+    __device__ __forceinline__ Unit make_unit(const qf_decode_params &p, const AnySequences &sequences, int sequence,
                                               int index, int team) const {
+        return make_unit(p, sequences.begin_of(sequence), sequences.tiles_of_unit(sequence), sequence, index, team);
+    }
+
+    // Of a sequence whose tiles of one unit begin at `start`.
+    __device__ __forceinline__ Unit make_unit(const qf_decode_params &p, int start, int tiles, int sequence, int index,
+                                              int team) const {
         Unit unit;
-        const int start = sequences.prefix[sequence], tiles = sequences.prefix[sequence + 1] - start;
         int heads = index, block = 0;
         if (p.row_blocks > 1) {
             heads = static_cast<unsigned>(index) / static_cast<unsigned>(p.row_blocks);
@@ -240,13 +354,14 @@ struct WorkPlan {
         return unit;
     }
 
-    __device__ __forceinline__ Unit unit_at(const qf_decode_params &p, const Sequences &sequences, int position,
+    template <class AnySequences>
+    __device__ __forceinline__ Unit unit_at(const qf_decode_params &p, const AnySequences &sequences, int position,
                                             int team) const {
         const int tile = static_cast<unsigned>(position) / static_cast<unsigned>(units);
         const int sequence = sequences.find(p.batch, tile);
-        const int start = sequences.prefix[sequence], tiles = sequences.prefix[sequence + 1] - start;
+        const int start = sequences.begin_of(sequence), tiles = sequences.tiles_of_unit(sequence);
         const int index = static_cast<unsigned>(position - start * units) / static_cast<unsigned>(tiles);
-        return make_unit(p, sequences, sequence, index, team);
+        return make_unit(p, start, tiles, sequence, index, team);
     }
 
     // The unit after the last is the last itself.
@@ -258,34 +373,51 @@ struct WorkPlan {
     }
 
   private:
+    // Chooses bundle and clusters; returns the virtual tiles of a unit, which stand for what a segment costs.
+    __device__ __forceinline__ int choose(const qf_decode_params &p, const TileCounts &tiles) {
+        bundle_shift = p.bundle_shift;
+        if (!p.fixed_bundle) {
+            while (bundle_shift > 0 &&
+                   tiles.total * units_for(p, bundle_shift) < static_cast<int>(gridDim.x) * kTilesForBundle) {
+                --bundle_shift;
+            }
+        }
+        const bool uniform = tiles.largest * p.batch * 15 <= tiles.total * 16;
+        clustered = p.cluster_shift > 0 && uniform && bundle_shift == 0;
+        slices_shift = C::kWarpsShift - bundle_shift;
+        units = units_for(p, bundle_shift);
+        return uniform ? 0 : kSegmentCost >> bundle_shift;
+    }
+
+    // This CTA's share of `tiles` tiles of one unit a sequence.
+    template <class AnySequences>
+    __device__ __forceinline__ void take_share(const qf_decode_params &p, const AnySequences &sequences, int tiles) {
+        if (clustered) {
+            begin = end = 0;
+            idle = static_cast<int>(blockIdx.x >> p.cluster_shift) >= p.batch * units;
+            if (idle) return;
+            // The CTA's share of the cluster's unit, equal up to a tile and possibly empty.
+            const Unit unit = cluster_unit(p, sequences, 0);
+            const int rank = blockIdx.x & ((1 << p.cluster_shift) - 1);
+            const int all = unit.end - unit.begin, each = all >> p.cluster_shift;
+            const int rest = all - (each << p.cluster_shift);
+            begin = unit.begin + rank * each + min(rank, rest);
+            end = begin + each + (rank < rest);
+            return;
+        }
+        const unsigned total = tiles * units;
+        active = min(p.active[bundle_shift], max(static_cast<int>(total >> p.tiles_a_cta_shift), 1));
+        quotient = total / static_cast<unsigned>(active);
+        remainder = total - quotient * active;
+        begin = share_begin(blockIdx.x);
+        end = static_cast<int>(blockIdx.x) < active ? share_begin(blockIdx.x + 1) : begin;
+        idle = begin >= end;
+    }
+
     __device__ __forceinline__ static void store(const Sequences &sequences, int b, const Sequence &s, int prefix) {
         sequences.length[b] = s.length;
         sequences.first_tile[b] = s.first_tile;
         sequences.prefix[b] = prefix;
-    }
-
-    __device__ __forceinline__ static int inclusive_sum(int value) {
-        const int lane = threadIdx.x & 31;
-#pragma unroll
-        for (int distance = 1; distance < 32; distance <<= 1) {
-            const int other = __shfl_up_sync(~0u, value, distance);
-            if (lane >= distance) value += other;
-        }
-        return value;
-    }
-
-    // Up to 32 sequences, one a lane. Every warp computes the sums for itself; the first writes them down.
-    __device__ __forceinline__ TileCounts scan_in_warp(const qf_decode_params &p, const Sequences &sequences,
-                                                       const RawSequence &lengths) {
-        const int lane = threadIdx.x & 31;
-        const Sequence s = lengths.sequence(p, lane);
-        const int tiles = lane < p.batch ? tiles_of(s) : 0;
-        const int sum = p.batch == 1 ? tiles : inclusive_sum(tiles);
-        const int total = __shfl_sync(~0u, sum, p.batch - 1);
-        if (threadIdx.x < p.batch) store(sequences, lane, s, sum - tiles);
-        if (threadIdx.x == 0) sequences.prefix[p.batch] = total;
-        __syncthreads();
-        return {total, p.batch == 1 ? total : __reduce_max_sync(~0u, tiles)};
     }
 
     __device__ __forceinline__ TileCounts scan_in_cta(const qf_decode_params &p, const Sequences &sequences,
@@ -373,12 +505,18 @@ template <class C>
 class TileQueue {
   public:
     // `first_unit` holds the CTA's first position. Reads the page table for the first batch only.
+    template <class AnySequences>
     __device__ __forceinline__ void start(const qf_decode_params &p, const WorkPlan<C> &plan,
-                                          const Sequences &sequences, const Team &team, const Unit &first_unit) {
+                                          const AnySequences &sequences, const Team &team, const Unit &first_unit) {
         warp_ = team.warp;
         count_ = count_before(plan, plan.end);
         batch_ = 0;
-        entry_ = locate(p, plan, sequences, team, 0, &first_unit, current_);
+        const int n = threadIdx.x & 31, at = n < count_ ? position(plan, n) : plan.begin;
+        Unit unit = first_unit;
+        if (__any_sync(~0u, at >= first_unit.end)) unit = plan.unit_at(p, sequences, at, team.index);
+        entry_ =
+            place_in(p, unit, at, sequences.first_tile_of(unit.sequence), sequences.length_of(unit.sequence), current_);
+        if (n >= count_) entry_ = nullptr;
         current_.page = entry_ != nullptr ? __ldcg(entry_) : -1;
     }
 
@@ -393,7 +531,7 @@ class TileQueue {
     // Between the copies after `start` and the first `advance`: decodes the second batch.
     __device__ __forceinline__ void decode_ahead(const qf_decode_params &p, const WorkPlan<C> &plan,
                                                  const Sequences &sequences, const Team &team) {
-        const int32_t *entry = locate(p, plan, sequences, team, batch_ + 32, nullptr, next_);
+        const int32_t *entry = locate(p, plan, sequences, team, batch_ + 32, next_);
         next_.page = entry != nullptr ? __ldcg(entry) : -1;
     }
 
@@ -427,18 +565,19 @@ class TileQueue {
     // Finds this lane's tile of a batch; returns where the page table names its page, null for a tile without keys.
     __device__ __forceinline__ const int32_t *locate(const qf_decode_params &p, const WorkPlan<C> &plan,
                                                      const Sequences &sequences, const Team &team, int batch,
-                                                     const Unit *likely, TileSource &source) const {
+                                                     TileSource &source) const {
         const int n = batch + (threadIdx.x & 31), at = position(plan, n);
         if (n >= count_) return nullptr;
-        Unit unit;
-        if (likely != nullptr && at < likely->end) {
-            unit = *likely;
-        } else {
-            unit = plan.unit_at(p, sequences, at, team.index);
-        }
-        const int token = (sequences.first_tile[unit.sequence] + at - unit.begin) * kTile;
+        const Unit unit = plan.unit_at(p, sequences, at, team.index);
+        return place_in(p, unit, at, sequences.first_tile[unit.sequence], sequences.length[unit.sequence], source);
+    }
+
+    // The same for position `at`, in a unit of a sequence with this first tile and length.
+    __device__ __forceinline__ static const int32_t *place_in(const qf_decode_params &p, const Unit &unit, int at,
+                                                              int first_tile, int length, TileSource &source) {
+        const int token = (first_tile + at - unit.begin) * kTile;
         source.place = unit.kv_head << 16 | (token & ((1 << p.page_shift) - 1)) / kTile;
-        if (token >= sequences.length[unit.sequence]) return nullptr;
+        if (token >= length) return nullptr;
         return p.block_table + unit.sequence * p.block_table_stride + (token >> p.page_shift);
     }
 
