@@ -48,7 +48,7 @@ static bool may_pack(const qf_transpose_params *params, bool source) {
 static qf_status add_transpose(qf_cuda_recorder *recorder, const qf_cuda_loops *loops, uint32_t across,
                                uint32_t element_bytes, uint64_t from, uint64_t to) {
     int64_t dims[QF_CUDA_MOST_LOOPS], from_strides[QF_CUDA_MOST_LOOPS], to_strides[QF_CUDA_MOST_LOOPS];
-    int64_t tile = element_bytes == 8 ? QF_TRANSPOSE_TILE / 2 : QF_TRANSPOSE_TILE;
+    int64_t tile = QF_TRANSPOSE_TILE((int64_t)element_bytes);
     uint32_t rank = 0;
     for (uint32_t i = loops->rank; i-- > 1;) {
         if (i == across) continue;

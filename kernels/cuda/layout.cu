@@ -70,7 +70,7 @@ __device__ void repeat_elements(const qf_strided_params &params) {
 // column lie in different banks. A thread keeps its column, in the source as in the destination, and steps over rows.
 template <typename T>
 struct tile_of {
-    static constexpr int SIZE = sizeof(T) == 8 ? QF_TRANSPOSE_TILE / 2 : QF_TRANSPOSE_TILE;
+    static constexpr int SIZE = QF_TRANSPOSE_TILE((int)sizeof(T));
     static constexpr int ROW = SIZE * sizeof(T) + (sizeof(T) == 8 ? 8 : 4);
     static __device__ __forceinline__ T *cell(char *shared, int down, int across) {
         return reinterpret_cast<T *>(shared + down * ROW + across * (int)sizeof(T));
@@ -84,13 +84,17 @@ __device__ __forceinline__ void read_tile(const T *source, int64_t stride, int64
     constexpr int SIZE = tile_of<T>::SIZE, PACK = sizeof(U) / sizeof(T), ACROSS = SIZE / PACK;
     constexpr int STEP = THREADS / ACROSS, STEPS = SIZE / STEP;
     const int r = threadIdx.x / ACROSS, c = threadIdx.x % ACROSS * PACK;
-    U held[STEPS];
+    constexpr int BATCH = STEPS < 8 ? STEPS : 8; // loads in flight
+#pragma unroll 1
+    for (int start = r; start < SIZE; start += STEP * BATCH) {
+        U held[BATCH];
 #pragma unroll
-    for (int n = 0; n < STEPS; n++)
-        if (r + n * STEP < rows && c < columns)
-            held[n] = *reinterpret_cast<const U *>(source + (r + n * STEP) * stride + c);
+        for (int n = 0; n < BATCH; n++)
+            if (start + n * STEP < rows && c < columns)
+                held[n] = *reinterpret_cast<const U *>(source + (start + n * STEP) * stride + c);
 #pragma unroll
-    for (int n = 0; n < STEPS; n++) *reinterpret_cast<U *>(tile_of<T>::cell(shared, r + n * STEP, c)) = held[n];
+        for (int n = 0; n < BATCH; n++) *reinterpret_cast<U *>(tile_of<T>::cell(shared, start + n * STEP, c)) = held[n];
+    }
 }
 
 template <typename T, typename U>
@@ -98,7 +102,7 @@ __device__ __forceinline__ void write_tile(T *target, int64_t stride, int64_t ro
     constexpr int SIZE = tile_of<T>::SIZE, PACK = sizeof(U) / sizeof(T), DOWN = SIZE / PACK;
     constexpr int STEP = THREADS / DOWN, STEPS = SIZE / STEP;
     const int c = threadIdx.x / DOWN, r = threadIdx.x % DOWN * PACK;
-#pragma unroll
+#pragma unroll 4
     for (int n = 0; n < STEPS; n++) {
         U word = 0;
 #pragma unroll
@@ -206,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) qf_strided(const __grid_co
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) qf_transpose(const __grid_constant__ qf_transpose_params params) {
-    __shared__ __align__(16) char shared[QF_TRANSPOSE_TILE * (QF_TRANSPOSE_TILE * 4 + 4)];
+    __shared__ __align__(16) char shared[tile_of<uint16_t>::SIZE * tile_of<uint16_t>::ROW]; // the largest
     begin_kernel();
     switch (params.element_bytes) {
     case 1: transpose_tiles<uint8_t, uint32_t>(params, shared); return;

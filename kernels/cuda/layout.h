@@ -60,6 +60,6 @@ typedef struct qf_packed_params {
     int64_t count; /* elements */
 } qf_packed_params;
 
-#define QF_TRANSPOSE_TILE 64
+#define QF_TRANSPOSE_TILE(bytes) ((bytes) < 4 ? 128 : 256 / (bytes))
 
 #endif

@@ -70,11 +70,14 @@ static void transpositions_go_through_tiles(void **state) {
     assert_int_equal(params->down_from, 72);
     assert_int_equal(params->across_to, 100);
     assert_int_equal(params->batch.count, 3);
-    assert_int_equal(params->down_tiles * params->across_tiles, 4);
+    assert_int_equal(params->down_tiles * params->across_tiles, 1); /* of 128 elements a side */
     assert_int_equal(params->packed, 3);
     add_permute(&test, QF_F8E4M3FN, CUDA_SHAPE(3, 100, 71), CUDA_SHAPE(3, 71, 100), (const int64_t[]){0, 2, 1}, A);
     params = cuda_launch_at(&test, 0, "qf_transpose")->params;
     assert_int_equal(params->packed, 2); /* rows of 71 bytes are not read by words */
+    add_permute(&test, QF_F32, CUDA_SHAPE(3, 100, 72), CUDA_SHAPE(3, 72, 100), (const int64_t[]){0, 2, 1}, A);
+    params = cuda_launch_at(&test, 0, "qf_transpose")->params;
+    assert_int_equal(params->down_tiles * params->across_tiles, 4); /* 64 */
     /* A few elements are not worth a tile. */
     add_permute(&test, QF_F32, CUDA_SHAPE(1000, 3), CUDA_SHAPE(3, 1000), (const int64_t[]){1, 0}, A);
     (void)cuda_launch_at(&test, 0, "qf_strided");
