@@ -116,12 +116,23 @@ static uint32_t threads_for(const qf_cuda_recorder *recorder, uint64_t items) {
     return threads;
 }
 
+static bool reads_16_bits(const qf_elementwise_params *params, uint32_t source) {
+    if (source >= QF_ELEMENTWISE_SLOT(0)) return true;
+    const qf_elementwise_tensor *tensor = &params->tensors[source];
+    return tensor->kind == QF_ELEMENTWISE_ONE || qf_dtype_bits((qf_dtype)tensor->dtype) == 16;
+}
+
 static qf_status launch_runs(qf_cuda_recorder *recorder, const qf_elementwise_params *params) {
-    qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "elementwise_runs", "qf_elementwise_runs", sizeof *params);
+    bool of_16_bits = true;
+    for (uint32_t i = 0; of_16_bits && i < params->code_count; i++)
+        of_16_bits = reads_16_bits(params, params->codes[i].first) && reads_16_bits(params, params->codes[i].second);
+    qf_cuda_launch *launch = qf_cuda_add_launch(
+        recorder, "elementwise_runs", of_16_bits ? "qf_elementwise_runs_16" : "qf_elementwise_runs", sizeof *params);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     memcpy(launch->params, params, sizeof *params);
+    int64_t each = QF_ELEMENTWISE_RUN * (of_16_bits ? QF_ELEMENTWISE_RUNS_16 : 1);
     launch->block[0] = QF_ELEMENTWISE_RUN_THREADS;
-    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->count, QF_ELEMENTWISE_RUN * QF_ELEMENTWISE_RUN_THREADS));
+    launch->grid[0] = qf_cuda_blocks(qf_cuda_divide_up(params->count, each * QF_ELEMENTWISE_RUN_THREADS));
     launch->dependent = qf_cuda_is_dependent(recorder);
     return QF_OK;
 }

@@ -14,8 +14,10 @@
 #define QF_ELEMENTWISE_GROUPS  4 /* vectors of a thread at a time, in the kernel for narrow floats */
 
 #define QF_ELEMENTWISE_THREADS     128 /* of a CTA, at most */
-/* The kernel for common ops over aligned runs: elements of a thread, and threads of a CTA. */
+/* The kernel for common ops over aligned runs: elements of a run, runs of a thread that reads 16-bit tensors, threads
+ * of a CTA. */
 #define QF_ELEMENTWISE_RUN         8
+#define QF_ELEMENTWISE_RUNS_16     2
 #define QF_ELEMENTWISE_RUN_THREADS 256
 
 /* How a tensor's elements lie in the order of the program's elements. */

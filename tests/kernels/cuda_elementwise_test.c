@@ -37,7 +37,7 @@ static void one_step_is_one_instruction(void **state) {
     add_binary(&test, QF_OP_sub, QF_BF16, PLACE(0), PLACE(1), PLACE(2));
     assert_int_equal(cuda_record(&test, 0), QF_OK);
     assert_int_equal(cuda_action_count(&test), 1);
-    const qf_elementwise_params *params = program(&test, "qf_elementwise_runs");
+    const qf_elementwise_params *params = program(&test, "qf_elementwise_runs_16");
     assert_int_equal(params->count, ROWS * COLUMNS);
     assert_int_equal(params->code_count, 1);
     assert_int_equal(params->codes[0].op, QF_OP_sub);
@@ -45,12 +45,13 @@ static void one_step_is_one_instruction(void **state) {
     assert_int_equal(params->tensors[params->codes[0].second].address, PLACE(1));
     assert_int_equal(params->tensors[params->codes[0].result].address, PLACE(2));
     assert_int_equal(params->tensors[0].kind, QF_ELEMENTWISE_ALIGNED);
-    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_elementwise_runs");
-    assert_int_equal(launch->grid[0] * launch->block[0] * QF_ELEMENTWISE_RUN, ROWS * COLUMNS);
+    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_elementwise_runs_16");
+    assert_int_equal(launch->grid[0] * launch->block[0] * QF_ELEMENTWISE_RUN * QF_ELEMENTWISE_RUNS_16, ROWS * COLUMNS);
     cuda_finish(&test);
 }
 
-/* Common ops over aligned runs of the compact dtypes have a kernel of their own; the general one takes the rest. */
+/* Common ops over aligned runs of the compact dtypes have a kernel of their own, and one where what they read has 16
+ * bits; the general one takes the rest. */
 static void runs_are_common_aligned_and_compact(void **state) {
     (void)state;
     static const struct {
@@ -66,7 +67,8 @@ static void runs_are_common_aligned_and_compact(void **state) {
         cuda_start(&test);
         add_unary(&test, cases[i].op, cases[i].dtype, PLACE(0) + cases[i].shift, PLACE(1));
         assert_int_equal(cuda_record(&test, 0), QF_OK);
-        (void)cuda_launch_at(&test, 0, cases[i].runs ? "qf_elementwise_runs" : "qf_elementwise");
+        const char *kernel = qf_dtype_bits(cases[i].dtype) == 16 ? "qf_elementwise_runs_16" : "qf_elementwise_runs";
+        (void)cuda_launch_at(&test, 0, cases[i].runs ? kernel : "qf_elementwise");
         cuda_finish(&test);
     }
     /* A row that is added to all rows lies in runs; one that ends within a run does not. */
