@@ -30,6 +30,21 @@ static bool norm_has_runs(const qf_norm_params *params) {
            (!params->weight || has_runs(params->weight, (qf_dtype)params->weight_dtype));
 }
 
+/* Rows of aligned runs that a team holds in registers. */
+static qf_status add_held_norm(qf_cuda_recorder *recorder, qf_norm_params *params, uint32_t lanes) {
+    bool of_16_bits = qf_dtype_bits((qf_dtype)params->x_dtype) == 16 &&
+                      (!params->weight || qf_dtype_bits((qf_dtype)params->weight_dtype) == 16);
+    qf_cuda_launch *launch = qf_cuda_add_launch(
+        recorder, "activation", of_16_bits ? "qf_rms_norm_held_16" : "qf_rms_norm_held", sizeof *params);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    params->lanes = lanes;
+    *(qf_norm_params *)launch->params = *params;
+    qf_cuda_set_held_geometry(recorder, launch, params->rows, lanes);
+    if (params->weight) launch->shared_bytes = launch->block[0] * QF_HELD_RUNS * (of_16_bits ? 16 : 32);
+    launch->dependent = qf_cuda_is_dependent(recorder);
+    return QF_OK;
+}
+
 static qf_status add_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step, qf_norm_params *params, int64_t axis,
                           double epsilon, const qf_view *weight) {
     const qf_view *x = &step->call.operands[0];
@@ -45,6 +60,8 @@ static qf_status add_norm(qf_cuda_recorder *recorder, const qf_kernel_step *step
     params->weight_dtype = weight ? weight->dtype : QF_DTYPE_NONE;
     if (params->rows == 0 || params->size == 0) return QF_OK;
     bool runs = norm_has_runs(params);
+    uint32_t lanes = runs ? qf_cuda_held_lanes(params->rows, params->size, QF_HELD_RUNS) : 0;
+    if (lanes) return add_held_norm(recorder, params, lanes);
     params->lanes = lanes_of(runs ? params->size / WIDTH : params->size);
     qf_cuda_launch *launch =
         qf_cuda_add_launch(recorder, "activation", runs ? "qf_rms_norm_runs" : "qf_rms_norm", sizeof *params);
@@ -100,6 +117,7 @@ qf_status qf_cuda_build_silu_mul(qf_cuda_recorder *recorder, const qf_kernel_ste
                                          QF_ATTR(silu_mul, via), &params.output);
     if (status) return status;
     if (params.count == 0) return QF_OK;
+    if (params.count < INT32_MAX) qf_cuda_division(params.size, &params.size_magic, &params.size_shift);
     bool runs = params.size % WIDTH == 0 && has_runs(x->data, x->dtype) && has_runs(y->data, y->dtype);
     const char *kernel = !runs                           ? "qf_silu_mul"
                          : qf_dtype_bits(x->dtype) == 16 ? "qf_silu_mul_runs_16"

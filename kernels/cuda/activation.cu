@@ -2,8 +2,10 @@
 // Does not own: that end (common/scaling.cuh), launches (activation.c).
 // Read next: activation.c, kernels/cpu/normalise.c.
 #include "kernels/cuda/activation.h"
+#include "kernels/cuda/common/approximate.cuh"
 #include "kernels/cuda/common/async_copy.cuh"
 #include "kernels/cuda/common/dependent.cuh"
+#include "kernels/cuda/common/held_row.cuh"
 #include "kernels/cuda/common/scaling.cuh"
 
 using namespace qfuse;
@@ -160,14 +162,78 @@ __device__ __forceinline__ void norm_rows(const qf_norm_params &params) {
     }
 }
 
+// Rows that a team holds. BYTES 2: x, residual and weight have 16 bits.
+template <int BYTES, int RUNS>
+__device__ __forceinline__ void norm_held_rows(const qf_norm_params &params) {
+    extern __shared__ uint4 room[];
+    __shared__ float shared[2][QF_HELD_THREADS / 32];
+    team_exchange exchange = {shared, 0};
+    row_team<RUNS> team(params.lanes, params.size, params.rows);
+    const kept_row<BYTES, RUNS> weight(room, 0);
+    const float share = __frcp_rn((float)params.size);
+    held_runs<BYTES, RUNS> next, residual;
+    next.clear();
+    residual.clear();
+    wait_for_predecessor();
+    let_successor_start();
+    const scaler by = load_output_scale(params.output);
+    if (team.exists()) {
+        next.load(params.x_dtype, params.x, team.first(), team);
+        if (params.residual) residual.load(params.x_dtype, params.residual, team.first(), team);
+    }
+    if (params.weight) weight.load(params.weight_dtype, params.weight, team);
+    for (; team.block_has_rows(); team.row += team.step) {
+        const int64_t first = team.first();
+        const bool exists = team.exists();
+        float values[RUNS][8], squares = 0.0f;
+        next.decode(params.x_dtype, values);
+        if (params.residual) {
+#pragma unroll
+            for (int n = 0; n < RUNS; n++) {
+                float added[8];
+                decode_raw<8, BYTES>(params.x_dtype, residual.run[n], added);
+#pragma unroll
+                for (int i = 0; i < 8; i++) values[n][i] = sum(values[n][i], added[i]);
+                round_run<8>(params.x_dtype, values[n]);
+                if (exists && (uint32_t)n < team.count) store_sum<8>(params, first + team.at(n), values[n]);
+            }
+        }
+        if (team.is_followed()) {
+            const int64_t after = first + team.step * params.size;
+            next.load(params.x_dtype, params.x, after, team);
+            if (params.residual) residual.load(params.x_dtype, params.residual, after, team);
+        }
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+#pragma unroll
+            for (int i = 0; i < 8; i++) squares = fmaf(values[n][i], values[n][i], squares);
+        squares = exchange.sum(squares, team.lanes);
+        const float inverse = rsqrtf(fmaf(squares, share, params.epsilon));
+#pragma unroll
+        for (int n = 0; n < RUNS; n++) {
+            if (!exists || (uint32_t)n >= team.count) break;
+#pragma unroll
+            for (int i = 0; i < 8; i++) values[n][i] = product(values[n][i], inverse);
+            if (params.weight) {
+                float factors[8];
+                weight.recall(params.weight_dtype, n, factors);
+#pragma unroll
+                for (int i = 0; i < 8; i++) values[n][i] = product(values[n][i], factors[i]);
+            }
+            store_result<8>(params.output, by, params.y, first + team.at(n), values[n]);
+        }
+    }
+}
+
 // ------------------------------------------------------------------------------------------------------------ silu_mul
 
-template <int WIDTH>
+// IS_SHORT: gates of 16 bits, whose results have no more: what the instructions err by is lost in their rounding.
+template <int WIDTH, bool IS_SHORT>
 __device__ __forceinline__ void store_product(const qf_silu_params &params, int64_t first, const scaler &by,
                                               float (&gate)[WIDTH], const float (&up)[WIDTH]) {
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) {
-        const float sigmoid = __frcp_rn(sum(1.0f, expf(-gate[i])));
+        const float sigmoid = IS_SHORT ? sigmoid_approximate(gate[i]) : __frcp_rn(sum(1.0f, expf(-gate[i])));
         gate[i] = product(product(gate[i], sigmoid), up[i]);
     }
     store_result<WIDTH>(params.output, by, params.y, first, gate);
@@ -175,8 +241,11 @@ __device__ __forceinline__ void store_product(const qf_silu_params &params, int6
 
 // Where the gate of result `first` lies; its factor lies a row further.
 __device__ __forceinline__ int64_t gate_of(const qf_silu_params &params, int64_t first) {
-    const int64_t row =
-        params.count <= UINT32_MAX ? (int64_t)((uint32_t)first / (uint32_t)params.size) : first / params.size;
+    if (params.count < INT32_MAX) {
+        const uint32_t n = (uint32_t)first, row = (__umulhi(n, params.size_magic) + n) >> params.size_shift;
+        return (int64_t)row * (uint32_t)params.size + n;
+    }
+    const int64_t row = first / params.size;
     return first + row * params.size;
 }
 
@@ -190,7 +259,7 @@ __device__ __forceinline__ void silu_elements(const qf_silu_params &params) {
         const int64_t from = gate_of(params, i);
         load_elements<1>(params.x_dtype, params.x, from, gate);
         load_elements<1>(params.x_dtype, params.x, from + params.size, up);
-        store_product<1>(params, i, by, gate, up);
+        store_product<1, false>(params, i, by, gate, up);
     }
 }
 
@@ -219,12 +288,22 @@ __device__ __forceinline__ void silu_runs(const qf_silu_params &params) {
             float gates[8], ups[8];
             decode_raw<8, BYTES>(params.x_dtype, gate[n], gates);
             decode_raw<8, BYTES>(params.x_dtype, up[n], ups);
-            store_product<8>(params, run * 8, by, gates, ups);
+            store_product<8, BYTES == 2>(params, run * 8, by, gates, ups);
         }
     }
 }
 
 } // namespace
+
+extern "C" __global__ void __launch_bounds__(QF_HELD_THREADS, 2)
+    qf_rms_norm_held_16(const __grid_constant__ qf_norm_params params) {
+    norm_held_rows<2, QF_HELD_RUNS>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(QF_HELD_THREADS)
+    qf_rms_norm_held(const __grid_constant__ qf_norm_params params) {
+    norm_held_rows<4, QF_HELD_RUNS>(params);
+}
 
 extern "C" __global__ void __launch_bounds__(512) qf_rms_norm_runs(const __grid_constant__ qf_norm_params params) {
     norm_rows<8>(params);

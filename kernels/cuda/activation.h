@@ -23,7 +23,8 @@ typedef struct qf_norm_params {
 typedef struct qf_silu_params {
     const void *x; /* [rows, gate of `size` elements | up] */
     void *y;
-    int64_t count, size; /* elements of y, and of a row of it */
+    int64_t count, size;             /* elements of y, and of a row of it */
+    uint32_t size_magic, size_shift; /* division by size as in loops.h, where count is under 2^31 */
     uint32_t x_dtype;
     qf_cuda_output output;
 } qf_silu_params;

@@ -405,8 +405,8 @@ __device__ __forceinline__ void finish_own(const qf_cache_params &params, const 
     }
     uint32_t codes[4];
     if (own.is_scaled) {
-        divide_pairs_to_f8<BF16>(data.a.words, own.by, own.is_e5m2, codes);
-        divide_pairs_to_f8<BF16>(data.b.words, own.by, own.is_e5m2, codes + 2);
+        divide_pairs_to_f8(BF16, own.is_e5m2, data.a.words, own.by, codes);
+        divide_pairs_to_f8(BF16, own.is_e5m2, data.b.words, own.by, codes + 2);
     } else {
 #pragma unroll
         for (int i = 0; i < 4; i++) {

@@ -5,6 +5,7 @@
 #define QF_KERNELS_CUDA_FAST_H
 
 #include "kernels/cuda/builder.h"
+#include "kernels/cuda/held_row.h"
 #include "kernels/cuda/output.h"
 
 /* Most CTAs along x; kernels step over what is left. */
@@ -31,6 +32,27 @@ static inline bool qf_cuda_is_aligned(const void *data, qf_dtype dtype, uint32_t
 /* The dtypes of common/fast_vector.cuh. */
 static inline bool qf_cuda_is_fast(qf_dtype dtype) {
     return dtype == QF_F32 || dtype == QF_F16 || dtype == QF_BF16 || dtype == QF_F8E4M3FN || dtype == QF_F8E5M2;
+}
+
+/* Threads of a team that holds rows of `size` elements in registers, in runs of eight (common/held_row.cuh): a run each
+ * up to a warp, then as many as hold the row by `runs` each. 0: such rows do not fit. */
+static inline uint32_t qf_cuda_held_lanes(int64_t rows, int64_t size, uint32_t runs) {
+    uint32_t lanes = 1;
+    if (size <= 0 || size % 8 || size > QF_HELD_MOST || rows > INT32_MAX) return 0;
+    if (size > 32 * 8 * (int64_t)runs) return (uint32_t)qf_cuda_divide_up(size, 32 * 8 * (int64_t)runs) * 32;
+    while (lanes < 32 && (int64_t)lanes * 8 < size) lanes *= 2;
+    return lanes;
+}
+
+/* Blocks take several rows each, so that one is on its way while another is worked on; more blocks than are resident,
+ * so that they end together. */
+static inline void qf_cuda_set_held_geometry(const qf_cuda_recorder *recorder, qf_cuda_launch *launch, int64_t rows,
+                                             uint32_t lanes) {
+    uint32_t threads = lanes > 32 ? lanes : 256;
+    int64_t blocks = qf_cuda_divide_up(rows, threads / lanes);
+    int64_t most = (int64_t)recorder->processor_count * (4096 / threads);
+    launch->block[0] = threads;
+    launch->grid[0] = qf_cuda_blocks(blocks < most ? blocks : most);
 }
 
 /* Kernels start while their predecessor ends where the target can. */

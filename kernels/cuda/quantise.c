@@ -27,7 +27,22 @@ static qf_status granules_of(const qf_kernel_step *step, const qf_view *x, const
     return QF_OK;
 }
 
+/* Scales in the order of their elements, each for as many neighbours; 0: they are not, or begin again. */
+static int64_t granule_of(const qf_quantise_params *params) {
+    const int64_t *sizes = params->sizes, *blocks = params->blocks, *strides = params->scale_strides;
+    int64_t covered = 1;
+    for (uint32_t i = 0; i < params->axis_count; i++) covered *= sizes[i];
+    if (covered != params->count) return 0;
+    if (params->axis_count == 1) return strides[0] == 1 ? blocks[0] : 0;
+    if (params->axis_count != 2 || blocks[0] != 1) return 0;
+    if (strides[1] == 0) return strides[0] == 1 ? sizes[1] : 0;
+    return strides[1] == 1 && sizes[1] % blocks[1] == 0 && strides[0] == sizes[1] / blocks[1] ? blocks[1] : 0;
+}
+
 static void prepare_divisions(qf_quantise_params *params) {
+    params->granule = granule_of(params);
+    if (params->granule > 0 && params->granule < INT32_MAX)
+        qf_cuda_division(params->granule, &params->by_granule.magic, &params->by_granule.shift);
     if (params->count == 0 || params->count >= INT32_MAX) return;
     for (uint32_t i = 0; i < params->axis_count; i++) {
         qf_quantise_divisor *size = &params->by_size[i], *block = &params->by_block[i];
@@ -83,8 +98,14 @@ static bool takes_runs(const qf_quantise_params *params) {
 static qf_status add_scaling(qf_cuda_recorder *recorder, const qf_quantise_params *params, bool back) {
     if (params->count == 0) return QF_OK;
     bool runs = takes_runs(params), of_16_bits = qf_dtype_bits((qf_dtype)params->x_dtype) == 16;
+    bool one = params->axis_count == 0 && params->count < INT32_MAX;
+    bool granules = params->granule > 0 && params->scale_dtype == QF_F32 && params->count < INT32_MAX;
+    static const char *const kernels[][3] = {
+        {"qf_quantize_runs", "qf_quantize_runs_16", "qf_dequantize_runs"},
+        {"qf_quantize_granules", "qf_quantize_granules_16", "qf_dequantize_granules"},
+        {"qf_quantize_one", "qf_quantize_one_16", "qf_dequantize_one"}};
     const char *kernel = back ? "qf_dequantize" : "qf_quantize";
-    if (runs) kernel = back ? "qf_dequantize_runs" : of_16_bits ? "qf_quantize_runs_16" : "qf_quantize_runs";
+    if (runs) kernel = kernels[one ? 2 : granules ? 1 : 0][back ? 2 : of_16_bits ? 1 : 0];
     qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "quantise", kernel, sizeof *params);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     *(qf_quantise_params *)launch->params = *params;
@@ -157,6 +178,19 @@ static uint32_t lanes_of(int64_t size) {
     return lanes;
 }
 
+/* Entries of aligned runs that a team holds in registers. */
+static qf_status add_held_dynamic(qf_cuda_recorder *recorder, qf_dynamic_params *params) {
+    bool of_16_bits = qf_dtype_bits((qf_dtype)params->x_dtype) == 16;
+    qf_cuda_launch *launch = qf_cuda_add_launch(
+        recorder, "quantise", of_16_bits ? "qf_dynamic_quantize_held_16" : "qf_dynamic_quantize_held", sizeof *params);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    params->lanes = qf_cuda_held_lanes(params->entries, params->size, of_16_bits ? QF_HELD_RUNS_16 : QF_HELD_RUNS);
+    *(qf_dynamic_params *)launch->params = *params;
+    qf_cuda_set_held_geometry(recorder, launch, params->entries, params->lanes);
+    launch->dependent = qf_cuda_is_dependent(recorder);
+    return QF_OK;
+}
+
 /* The scale of the whole tensor, or (fused with quantisation where `params->y` is given) one for each entry. */
 static qf_status add_dynamic(qf_cuda_recorder *recorder, qf_dynamic_params *params, bool whole) {
     params->lanes = lanes_of(params->size);
@@ -205,7 +239,8 @@ qf_status qf_cuda_build_dynamic_quantize(qf_cuda_recorder *recorder, const qf_ke
                                 .bound_dtype = bound ? bound->dtype : QF_DTYPE_NONE,
                                 .is_fast = aligned_x && (whole || (size % 8 == 0 && (aligned_y || !fused)))};
     if (entries == 0) return QF_OK;
-    qf_status status = add_dynamic(recorder, &params, whole);
+    bool held = params.is_fast && fused && qf_cuda_held_lanes(entries, size, QF_HELD_RUNS);
+    qf_status status = held ? add_held_dynamic(recorder, &params) : add_dynamic(recorder, &params, whole);
     if (status || fused) return status;
     qf_quantise_params second = start_scaling(x, scale, y);
     if (!whole) {

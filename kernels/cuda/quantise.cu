@@ -3,6 +3,7 @@
 // Read next: quantise.c, kernels/cpu/quantise.c.
 #include "kernels/cuda/common/async_copy.cuh"
 #include "kernels/cuda/common/dependent.cuh"
+#include "kernels/cuda/common/held_row.cuh"
 #include "kernels/cuda/common/scaling.cuh"
 #include "kernels/cuda/quantise.h"
 
@@ -100,10 +101,7 @@ __device__ __forceinline__ bool quantise_pairs(const qf_quantise_params &params,
         if (params.mode != kDivide || params.compute != QF_F32 || !(e5m2 || params.y_dtype == QF_F8E4M3FN))
             return false;
         uint32_t codes[2];
-        if (params.x_dtype == QF_BF16)
-            divide_pairs_to_f8<true>(run.words, by, e5m2, codes);
-        else
-            divide_pairs_to_f8<false>(run.words, by, e5m2, codes);
+        divide_pairs_to_f8(params.x_dtype == QF_BF16, e5m2, run.words, by, codes);
         store_words<kRun>(static_cast<uint8_t *>(params.y) + first, codes);
         return true;
     }
@@ -161,6 +159,35 @@ __device__ __forceinline__ void convert_runs(const qf_quantise_params &params) {
         for (int64_t i = runs * kRun; i < params.count; i++) convert_element<BACK>(params, i);
 }
 
+// The same of fewer than 2^31 elements with one scale, or with f32 scales that lie in the order of their elements.
+template <bool BACK, int BYTES, bool ONE>
+__device__ __forceinline__ void convert_granules(const qf_quantise_params &params) {
+    constexpr int kRuns = QF_QUANTISE_RUNS;
+    const uint32_t runs = (uint32_t)params.count / kRun, first = blockIdx.x * blockDim.x * kRuns + threadIdx.x;
+    const uint32_t mode = BACK ? kDivide : params.mode, compute = BACK ? (uint32_t)QF_F32 : params.compute;
+    raw_run<kRun, BYTES> raw[kRuns];
+    float scale[kRuns];
+    wait_for_predecessor();
+    let_successor_start();
+#pragma unroll
+    for (int n = 0; n < kRuns; n++) {
+        const uint32_t run = first + n * blockDim.x;
+        if (run >= runs) break;
+        load_raw<kRun, BYTES>(params.x_dtype, params.x, run * kRun, raw[n]);
+        if (!ONE) scale[n] = static_cast<const float *>(params.scale)[divided(params.by_granule, run * kRun)];
+    }
+    scaler by = prepare_scale(mode, compute, ONE ? load_f32(params.scale_dtype, params.scale, 0) : scale[0]);
+#pragma unroll
+    for (int n = 0; n < kRuns; n++) {
+        const uint32_t run = first + n * blockDim.x;
+        if (run >= runs) break;
+        if (!ONE && n > 0) by = prepare_scale(mode, compute, scale[n]);
+        store_run<BACK, BYTES>(params, run * kRun, raw[n], by);
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        for (uint32_t i = runs * kRun; i < (uint32_t)params.count; i++) convert_element<BACK>(params, i);
+}
+
 // --------------------------------------------------------------------------------------------------- dynamic_quantize
 
 // Runs of eight of the compact dtypes at once; of others, and of what is left, an element after another, each thread
@@ -196,8 +223,11 @@ __device__ __forceinline__ float larger_magnitude(float most, const float (&valu
     return most;
 }
 
-__device__ __forceinline__ float scale_from(const qf_dynamic_params &params, float most) {
-    const float bound = params.upper_bound ? load_f32(params.bound_dtype, params.upper_bound, 0) : float_of(0x7F800000);
+__device__ __forceinline__ float load_bound(const qf_dynamic_params &params) {
+    return params.upper_bound ? load_f32(params.bound_dtype, params.upper_bound, 0) : float_of(0x7F800000);
+}
+
+__device__ __forceinline__ float scale_from(const qf_dynamic_params &params, float bound, float most) {
     const float scale = __fdiv_rn(most > bound ? bound : most, params.largest);
     return scale > 0.0f ? scale : 1.0f;
 }
@@ -235,6 +265,50 @@ __device__ __forceinline__ float share_maximum(float most, uint32_t lanes) {
     return most;
 }
 
+// Entries that a team holds. BYTES 2: x has 16 bits.
+template <int BYTES, int RUNS>
+__device__ __forceinline__ void quantise_held_rows(const qf_dynamic_params &params) {
+    __shared__ float shared[2][QF_HELD_THREADS / 32];
+    team_exchange exchange = {shared, 0};
+    row_team<RUNS> team(params.lanes, params.size, params.entries);
+    const bool to_e5m2 = params.y_dtype == QF_F8E5M2, to_f8 = to_e5m2 || params.y_dtype == QF_F8E4M3FN;
+    held_runs<BYTES, RUNS> held, next;
+    next.clear();
+    wait_for_predecessor();
+    let_successor_start();
+    const float bound = load_bound(params);
+    if (team.exists()) next.load(params.x_dtype, params.x, team.first(), team);
+    for (; team.block_has_rows(); team.row += team.step) {
+        const int64_t first = team.first();
+        float values[8], most = 0.0f;
+        held = next;
+        if (team.is_followed()) next.load(params.x_dtype, params.x, first + team.step * params.size, team);
+#pragma unroll
+        for (int n = 0; n < RUNS; n++) {
+            decode_raw<8, BYTES>(params.x_dtype, held.run[n], values);
+            most = larger_magnitude(most, values);
+        }
+        const float scale = scale_from(params, bound, exchange.most(most, team.lanes));
+        if (!team.exists()) continue;
+        if (team.lane == 0) static_cast<float *>(params.scale)[team.row] = scale;
+        const scaler by = prepare_scale(kDivide, QF_F32, scale);
+#pragma unroll
+        for (int n = 0; n < RUNS; n++) {
+            if ((uint32_t)n >= team.count) break;
+            if constexpr (BYTES == 2) {
+                if (to_f8) {
+                    uint32_t codes[2];
+                    divide_pairs_to_f8(params.x_dtype == QF_BF16, to_e5m2, held.run[n].words, by, codes);
+                    store_words<8>(static_cast<uint8_t *>(params.y) + first + team.at(n), codes);
+                    continue;
+                }
+            }
+            decode_raw<8, BYTES>(params.x_dtype, held.run[n], values);
+            store_scaled<8>(params, first + team.at(n), values, by);
+        }
+    }
+}
+
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(256) qf_quantize(const __grid_constant__ qf_quantise_params params) {
@@ -255,9 +329,47 @@ extern "C" __global__ void __launch_bounds__(256)
     convert_runs<false, 2>(params);
 }
 
+extern "C" __global__ void __launch_bounds__(256) qf_quantize_one(const __grid_constant__ qf_quantise_params params) {
+    convert_granules<false, 4, true>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    qf_quantize_one_16(const __grid_constant__ qf_quantise_params params) {
+    convert_granules<false, 2, true>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256) qf_dequantize_one(const __grid_constant__ qf_quantise_params params) {
+    convert_granules<true, 4, true>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    qf_quantize_granules(const __grid_constant__ qf_quantise_params params) {
+    convert_granules<false, 4, false>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    qf_quantize_granules_16(const __grid_constant__ qf_quantise_params params) {
+    convert_granules<false, 2, false>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    qf_dequantize_granules(const __grid_constant__ qf_quantise_params params) {
+    convert_granules<true, 4, false>(params);
+}
+
 extern "C" __global__ void __launch_bounds__(256)
     qf_dequantize_runs(const __grid_constant__ qf_quantise_params params) {
     convert_runs<true, 4>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(QF_HELD_MOST / (8 * QF_HELD_RUNS_16), 4)
+    qf_dynamic_quantize_held_16(const __grid_constant__ qf_dynamic_params params) {
+    quantise_held_rows<2, QF_HELD_RUNS_16>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(QF_HELD_THREADS)
+    qf_dynamic_quantize_held(const __grid_constant__ qf_dynamic_params params) {
+    quantise_held_rows<4, QF_HELD_RUNS>(params);
 }
 
 // One scale for a token or group: `lanes` threads find it, store it, and quantise what they read. Up to kept_runs runs
@@ -288,7 +400,7 @@ extern "C" __global__ void __launch_bounds__(512, 2)
         }
         for_each_f32(params, kept_last, last, lane, lanes,
                      [&](int64_t, const auto &values) { most = larger_magnitude(most, values); });
-        const float scale = scale_from(params, share_maximum(most, lanes));
+        const float scale = scale_from(params, load_bound(params), share_maximum(most, lanes));
         if (lane == 0 && entry < params.entries) static_cast<float *>(params.scale)[entry] = scale;
         if (!params.y) continue;
         const scaler by = prepare_scale(kDivide, QF_F32, scale);
@@ -321,6 +433,7 @@ extern "C" __global__ void __launch_bounds__(512) qf_dynamic_scale(const __grid_
     __syncthreads();
     if (!is_last || threadIdx.x) return;
     __threadfence();
-    static_cast<float *>(params.scale)[0] = scale_from(params, float_of(atomicExch(&params.maximum[0], 0)));
+    static_cast<float *>(params.scale)[0] =
+        scale_from(params, load_bound(params), float_of(atomicExch(&params.maximum[0], 0)));
     params.maximum[1] = 0;
 }

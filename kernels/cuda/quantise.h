@@ -32,6 +32,8 @@ typedef struct qf_quantise_params {
     uint32_t axis_count;                                                       /* 0: one entry for all */
     uint32_t x_dtype, y_dtype, scale_dtype, zero_dtype;
     uint32_t mode, compute, saturate;
+    qf_quantise_divisor by_granule; /* where count is under 2^31 */
+    int64_t granule; /* neighbours that share a scale, where scales lie in the order of their elements; 0: elsewhere */
 } qf_quantise_params;
 
 /* One scale for each `size` consecutive elements. */

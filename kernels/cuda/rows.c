@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "kernels/cuda/fast.h"
 #include "kernels/cuda/packed.h"
 
 #define LEAST_THREADS 256u
@@ -33,14 +34,43 @@ static bool fits_registers(const qf_rows_params *params) {
     return is_common && params->aligned && params->size <= (int64_t)params->lanes * QF_ROWS_CACHED;
 }
 
-static qf_status add_rows(qf_cuda_recorder *recorder, const char *kernel, const char *held_kernel,
-                          qf_rows_params *params) {
+static bool has_runs(uint64_t data, uint32_t dtype) {
+    uint64_t bytes = 8 * qf_dtype_bits((qf_dtype)dtype) / 8;
+    return qf_cuda_is_fast((qf_dtype)dtype) && data % (bytes < 16 ? bytes : 16) == 0;
+}
+
+static bool is_16_bits(uint64_t data, uint32_t dtype) {
+    return !data || qf_dtype_bits((qf_dtype)dtype) == 16;
+}
+
+static bool has_held_rows(const qf_rows_params *params) {
+    return params->inner == 1 && has_runs(params->x, params->x_dtype) && has_runs(params->y, params->y_dtype) &&
+           (!params->weight || has_runs(params->weight, params->weight_dtype)) &&
+           (!params->bias || has_runs(params->bias, params->bias_dtype)) &&
+           qf_cuda_held_lanes(params->count, params->size, QF_HELD_RUNS);
+}
+
+static qf_status add_held_rows(qf_cuda_recorder *recorder, const char *kernel, const char *kernel_16,
+                               qf_rows_params *params) {
+    bool of_16_bits = is_16_bits(params->x, params->x_dtype) && is_16_bits(params->weight, params->weight_dtype) &&
+                      is_16_bits(params->bias, params->bias_dtype);
+    uint32_t runs = of_16_bits ? QF_HELD_RUNS_16 : QF_HELD_RUNS, beside = (params->weight != 0) + (params->bias != 0);
+    qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "rows", of_16_bits ? kernel_16 : kernel, sizeof *params);
+    if (!launch) return QF_ERROR_OUT_OF_MEMORY;
+    params->lanes = qf_cuda_held_lanes(params->count, params->size, runs);
+    memcpy(launch->params, params, sizeof *params);
+    qf_cuda_set_held_geometry(recorder, launch, params->count, params->lanes);
+    launch->shared_bytes = beside * launch->block[0] * runs * (of_16_bits ? 16 : 32);
+    launch->dependent = qf_cuda_is_dependent(recorder);
+    return QF_OK;
+}
+
+static qf_status add_rows(qf_cuda_recorder *recorder, const char *kernel, qf_rows_params *params) {
     params->lanes = lanes_for(recorder, params);
     params->in_registers = fits_registers(params);
     uint32_t threads = params->lanes > LEAST_THREADS ? params->lanes : LEAST_THREADS;
-    bool held = params->in_registers && threads == LEAST_THREADS;
-    qf_cuda_launch *launch = qf_cuda_add_grid(recorder, "rows", held ? held_kernel : kernel, sizeof *params,
-                                              (uint64_t)params->count * params->lanes, threads);
+    qf_cuda_launch *launch =
+        qf_cuda_add_grid(recorder, "rows", kernel, sizeof *params, (uint64_t)params->count * params->lanes, threads);
     if (!launch) return QF_ERROR_OUT_OF_MEMORY;
     memcpy(launch->params, params, sizeof *params);
     return QF_OK;
@@ -69,7 +99,8 @@ qf_status qf_cuda_build_softmax(qf_cuda_recorder *recorder, const qf_kernel_step
     if (qf_view_count(x) == 0) return QF_OK;
     qf_rows_params made = describe(x, &y, (uint32_t)axis, (uint32_t)axis + 1);
     made.logarithm = step->call.op == QF_OP_log_softmax;
-    qf_status status = add_rows(recorder, "qf_softmax", "qf_softmax_held", &made);
+    qf_status status = has_held_rows(&made) ? add_held_rows(recorder, "qf_softmax_held", "qf_softmax_held_16", &made)
+                                            : add_rows(recorder, "qf_softmax", &made);
     return status ? status : qf_cuda_finish_rounded(recorder, &y, &step->call.results[0]);
 }
 
@@ -96,6 +127,8 @@ qf_status qf_cuda_build_layer_norm(qf_cuda_recorder *recorder, const qf_kernel_s
         made.bias_dtype = bias->dtype;
         made.aligned = made.aligned && is_aligned(bias);
     }
-    qf_status status = add_rows(recorder, "qf_layer_norm", "qf_layer_norm_held", &made);
+    qf_status status = has_held_rows(&made)
+                           ? add_held_rows(recorder, "qf_layer_norm_held", "qf_layer_norm_held_16", &made)
+                           : add_rows(recorder, "qf_layer_norm", &made);
     return status ? status : qf_cuda_finish_rounded(recorder, &y, &step->call.results[0]);
 }

@@ -3,6 +3,7 @@
 // Read next: rows.h.
 #include "kernels/cuda/common/element.cuh"
 #include "kernels/cuda/common/functions.cuh"
+#include "kernels/cuda/common/held_row.cuh"
 #include "kernels/cuda/common/lanes.cuh"
 #include "kernels/cuda/common/loops.cuh"
 #include "kernels/cuda/common/packing.cuh"
@@ -12,7 +13,8 @@ using namespace qfuse;
 
 namespace {
 
-constexpr int VECTOR = QF_ROWS_VECTOR, CACHED = QF_ROWS_CACHED, MOST_THREADS = 1024, HELD_THREADS = 256;
+constexpr int VECTOR = QF_ROWS_VECTOR, CACHED = QF_ROWS_CACHED, MOST_THREADS = 1024;
+constexpr int HELD_THREADS_16 = QF_HELD_MOST / (8 * QF_HELD_RUNS_16);
 
 struct floats {
     float at[VECTOR];
@@ -201,6 +203,113 @@ __device__ __forceinline__ void layer_norm_held(const qf_rows_params &params) {
     }
 }
 
+// ------------------------------------------------------------------------- rows of runs that a team holds, in one pass
+
+__device__ __forceinline__ const void *pointer(uint64_t address) {
+    return reinterpret_cast<const void *>(address);
+}
+
+// work(values, exists) for each row: turns the team's values into the results. BYTES 2: x has 16 bits.
+template <int BYTES, int RUNS, typename WORK>
+__device__ __forceinline__ void for_each_held_row(const qf_rows_params &params, row_team<RUNS> &team, WORK work) {
+    held_runs<BYTES, RUNS> next;
+    next.clear();
+    if (team.exists()) next.load(params.x_dtype, pointer(params.x), team.first(), team);
+    for (; team.block_has_rows(); team.row += team.step) {
+        const int64_t first = team.first();
+        float values[RUNS][8];
+        next.decode(params.x_dtype, values);
+        if (team.is_followed()) next.load(params.x_dtype, pointer(params.x), first + team.step * params.size, team);
+        work(values);
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+            if (team.exists() && (uint32_t)n < team.count)
+                store_fast<8>(params.y_dtype, reinterpret_cast<void *>(params.y), first + team.at(n), values[n]);
+    }
+}
+
+// As softmax_held. Powers of two by instruction: what they err by is far below the bounds of docs/numerics.md, since it
+// grows with the distance from the maximum as the powers shrink.
+template <int BYTES, int RUNS>
+__device__ __forceinline__ void softmax_in_one_pass(const qf_rows_params &params) {
+    __shared__ float shared[2][QF_HELD_THREADS / 32];
+    team_exchange exchange = {shared, 0};
+    row_team<RUNS> team(params.lanes, params.size, params.count);
+    for_each_held_row<BYTES, RUNS>(params, team, [&](float(&values)[RUNS][8]) {
+        float most = -__int_as_float(0x7F800000), total = 0;
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+            if ((uint32_t)n < team.count)
+#pragma unroll
+                for (int i = 0; i < 8; i++) most = fmaxf(most, values[n][i]);
+        most = exchange.most(most, team.lanes);
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+            if ((uint32_t)n < team.count)
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    const float distance = values[n][i] - most;
+                    const float power = exp2_approximate(product(distance, 1.44269504f));
+                    total += power;
+                    values[n][i] = params.logarithm ? distance : power;
+                }
+        total = exchange.sum(total, team.lanes);
+        const float shift = params.logarithm ? logf(total) : 0, factor = reciprocal_approximate(total);
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                values[n][i] = params.logarithm ? values[n][i] - shift : product(values[n][i], factor);
+    });
+}
+
+// BYTES 2: weight and bias have 16 bits too.
+template <int BYTES, int RUNS>
+__device__ __forceinline__ void layer_norm_in_one_pass(const qf_rows_params &params) {
+    __shared__ float shared[2][QF_HELD_THREADS / 32];
+    team_exchange exchange = {shared, 0};
+    row_team<RUNS> team(params.lanes, params.size, params.count);
+    extern __shared__ uint4 room[];
+    const float share = __frcp_rn((float)params.size), epsilon = (float)params.epsilon;
+    const kept_row<BYTES, RUNS> weight(room, 0), bias(room, params.weight != 0);
+    if (params.weight) weight.load(params.weight_dtype, pointer(params.weight), team);
+    if (params.bias) bias.load(params.bias_dtype, pointer(params.bias), team);
+    for_each_held_row<BYTES, RUNS>(params, team, [&](float(&values)[RUNS][8]) {
+        float sum = 0, squares = 0;
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+#pragma unroll
+            for (int i = 0; i < 8; i++) sum += values[n][i];
+        const float mean = product(exchange.sum(sum, team.lanes), share);
+#pragma unroll
+        for (int n = 0; n < RUNS; n++)
+            if ((uint32_t)n < team.count)
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    values[n][i] -= mean;
+                    squares = fmaf(values[n][i], values[n][i], squares);
+                }
+        squares = exchange.sum(squares, team.lanes);
+        const float inverse = rsqrtf(fmaf(squares, share, epsilon));
+#pragma unroll
+        for (int n = 0; n < RUNS; n++) {
+            float beside[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) values[n][i] = product(values[n][i], inverse);
+            if (params.weight) {
+                weight.recall(params.weight_dtype, n, beside);
+#pragma unroll
+                for (int i = 0; i < 8; i++) values[n][i] = product(values[n][i], beside[i]);
+            }
+            if (params.bias) {
+                bias.recall(params.bias_dtype, n, beside);
+#pragma unroll
+                for (int i = 0; i < 8; i++) values[n][i] = sum_of(values[n][i], beside[i]);
+            }
+        }
+    });
+}
+
 // ------------------------------------------------------------------------------ rows of any kind, read again each time
 
 template <typename T>
@@ -300,17 +409,28 @@ __device__ void layer_norm(const qf_rows_params &params) {
 
 } // namespace
 
-// Rows that up to 256 threads hold: with more threads a block there are too few registers for them.
-extern "C" __global__ void __launch_bounds__(HELD_THREADS, 3)
-    qf_softmax_held(const __grid_constant__ qf_rows_params params) {
+extern "C" __global__ void __launch_bounds__(HELD_THREADS_16, 3)
+    qf_softmax_held_16(const __grid_constant__ qf_rows_params params) {
     begin_kernel();
-    softmax_held(params);
+    softmax_in_one_pass<2, QF_HELD_RUNS_16>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(HELD_THREADS, 3)
+extern "C" __global__ void __launch_bounds__(QF_HELD_THREADS)
+    qf_softmax_held(const __grid_constant__ qf_rows_params params) {
+    begin_kernel();
+    softmax_in_one_pass<4, QF_HELD_RUNS>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(HELD_THREADS_16, 3)
+    qf_layer_norm_held_16(const __grid_constant__ qf_rows_params params) {
+    begin_kernel();
+    layer_norm_in_one_pass<2, QF_HELD_RUNS_16>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(QF_HELD_THREADS)
     qf_layer_norm_held(const __grid_constant__ qf_rows_params params) {
     begin_kernel();
-    layer_norm_held(params);
+    layer_norm_in_one_pass<4, QF_HELD_RUNS>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS) qf_softmax(const __grid_constant__ qf_rows_params params) {

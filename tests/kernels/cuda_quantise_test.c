@@ -28,7 +28,7 @@ static void one_scale_needs_no_axes(void **state) {
     cuda_room(&test, step)->attributes[QF_ATTR(quantize, mode)].integer = QF_VALUE_mul_recip;
     assert_int_equal(cuda_record(&test, 0), QF_OK);
     assert_int_equal(cuda_action_count(&test), 1);
-    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_quantize_runs_16");
+    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_quantize_one_16");
     const qf_quantise_params *params = launch->params;
     assert_string_equal(launch->image, "quantise");
     assert_int_equal(params->axis_count, 0);
@@ -67,7 +67,7 @@ static void groups_of_the_last_axis_are_blocks(void **state) {
         assert_int_equal(cuda_record(&test, 0), QF_OK);
         /* Runs of eight share a scale where blocks are whole runs. */
         const qf_quantise_params *params =
-            cuda_launch_at(&test, 0, group % 8 ? "qf_quantize" : "qf_quantize_runs")->params;
+            cuda_launch_at(&test, 0, group % 8 ? "qf_quantize" : "qf_quantize_granules")->params;
         assert_int_equal(params->axis_count, 2);
         assert_int_equal(params->sizes[0], 21);
         assert_int_equal(params->scale_strides[0], 64 / group);
@@ -158,7 +158,7 @@ static void a_whole_tensor_takes_two_launches(void **state) {
     assert_ptr_equal(params->maximum, test.recorder.zeroed);
     assert_int_equal(test.recorder.zeroed_size, 8);
     assert_true(params->largest == 448.0f);
-    const qf_quantise_params *second = cuda_launch_at(&test, 1, "qf_quantize_runs_16")->params;
+    const qf_quantise_params *second = cuda_launch_at(&test, 1, "qf_quantize_one_16")->params;
     assert_int_equal((uintptr_t)second->scale, PLACE(3));
     cuda_finish(&test);
 }
@@ -168,8 +168,11 @@ static void tokens_and_groups_take_one(void **state) {
     static const struct {
         int64_t size;
         uint32_t lanes, block, kept;
-    } cases[] = {{16, 2, 256, 1},     {128, 16, 256, 1},    {512, 32, 256, 2},   {4096, 128, 128, 4},
-                 {8192, 256, 256, 4}, {20000, 512, 512, 5}, {40000, 512, 512, 0}};
+        const char *kernel;
+    } cases[] = {{16, 2, 256, 0, "qf_dynamic_quantize_held_16"},     {128, 16, 256, 0, "qf_dynamic_quantize_held_16"},
+                 {1024, 32, 256, 0, "qf_dynamic_quantize_held_16"},  {1032, 64, 64, 0, "qf_dynamic_quantize_held_16"},
+                 {8192, 256, 256, 0, "qf_dynamic_quantize_held_16"}, {8200, 512, 512, 3, "qf_dynamic_quantize"},
+                 {20000, 512, 512, 5, "qf_dynamic_quantize"},        {40000, 512, 512, 0, "qf_dynamic_quantize"}};
     for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
         cuda_test test;
         cuda_start(&test);
@@ -177,7 +180,7 @@ static void tokens_and_groups_take_one(void **state) {
                     0);
         assert_int_equal(cuda_record(&test, 0), QF_OK);
         assert_int_equal(cuda_action_count(&test), 1);
-        const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_dynamic_quantize");
+        const qf_cuda_launch *launch = cuda_launch_at(&test, 0, cases[i].kernel);
         const qf_dynamic_params *params = launch->params;
         assert_int_equal(params->lanes, cases[i].lanes);
         assert_int_equal(launch->block[0], cases[i].block);
@@ -185,6 +188,32 @@ static void tokens_and_groups_take_one(void **state) {
         assert_int_equal(launch->shared_bytes, cases[i].kept * cases[i].block * 16);
         uint32_t teams = cases[i].block / cases[i].lanes;
         assert_int_equal(launch->grid[0], (1000 + teams - 1) / teams);
+        cuda_finish(&test);
+    }
+}
+
+/* Scales in the order of their elements are found by one division. */
+static void scales_in_order_have_a_granule(void **state) {
+    (void)state;
+    static const struct {
+        cuda_shape x, scale;
+        int64_t axis, group, granule;
+    } cases[] = {{CUDA_SHAPE(6, 64, 128), CUDA_SHAPE(6, 64, 1), 2, 128, 128},
+                 {CUDA_SHAPE(6, 64), CUDA_SHAPE(6), 0, 0, 64},
+                 {CUDA_SHAPE(6, 64), CUDA_SHAPE(6, 4), 1, 16, 16},
+                 {CUDA_SHAPE(64), CUDA_SHAPE(64), 0, 0, 1},
+                 {CUDA_SHAPE(6, 5, 64), CUDA_SHAPE(1, 5, 1), 1, 1, 0},
+                 {CUDA_SHAPE(6, 64), CUDA_SHAPE(64), 1, 0, 0},
+                 {CUDA_SHAPE(6, 64), CUDA_SCALAR, -1, 0, 0}};
+    for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
+        cuda_test test;
+        cuda_start(&test);
+        qf_kernel_step *step = add_quantize(&test, QF_BF16, cases[i].x, cases[i].scale, QF_F8E4M3FN);
+        cuda_room(&test, step)->attributes[QF_ATTR(quantize, axis)].integer = cases[i].axis;
+        cuda_room(&test, step)->attributes[QF_ATTR(quantize, group)].integer = cases[i].group;
+        assert_int_equal(cuda_record(&test, 0), QF_OK);
+        const qf_quantise_params *params = test.recorder.first->launch.params;
+        assert_int_equal(params->granule, cases[i].granule);
         cuda_finish(&test);
     }
 }
@@ -216,8 +245,14 @@ static void threads_of_an_entry_own_whole_bytes(void **state) {
         add_dynamic(&test, QF_BF16, CUDA_SHAPE(6, 4 * size), y, CUDA_SHAPE(6, 4), QF_VALUE_group, size);
         assert_int_equal(cuda_record(&test, 0), QF_OK);
         assert_int_equal(cuda_action_count(&test), 1);
-        const qf_dynamic_params *params = cuda_launch_at(&test, 0, "qf_dynamic_quantize")->params;
+        bool held = y == QF_F8E4M3FN && size % 8 == 0;
+        const qf_dynamic_params *params =
+            cuda_launch_at(&test, 0, held ? "qf_dynamic_quantize_held_16" : "qf_dynamic_quantize")->params;
         assert_non_null(params->y);
+        if (held) {
+            cuda_finish(&test);
+            continue;
+        }
         assert_int_equal(params->run * qf_dtype_bits(y) % 8, 0);
         assert_int_equal(params->size * qf_dtype_bits(y) % 8, 0); /* an entry begins on a byte */
         assert_int_equal(params->run, params->is_fast ? 8 : 2);
@@ -245,19 +280,22 @@ static void norm_rows_are_shared_by_lanes(void **state) {
     static const struct {
         int64_t size;
         uint32_t lanes, block, kept;
-    } cases[] = {{64, 8, 128, 1}, {256, 32, 128, 1}, {4096, 128, 128, 4}, {8192, 256, 256, 4}, {20480, 512, 512, 2}};
+    } cases[] = {{64, 8, 256, 0},     {256, 32, 256, 0},   {4096, 256, 256, 0}, {5120, 320, 320, 0},
+                 {8192, 512, 512, 0}, {8200, 512, 512, 2}, {20480, 512, 512, 2}};
     for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
         cuda_test test;
         cuda_start(&test);
         add_norm(&test, QF_BF16, CUDA_SHAPE(10, 30, cases[i].size), QF_F8E4M3FN, 2);
         assert_int_equal(cuda_record(&test, 0), QF_OK);
-        const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_rms_norm_runs");
+        const char *kernel = cases[i].kept ? "qf_rms_norm_runs" : "qf_rms_norm_held_16";
+        const qf_cuda_launch *launch = cuda_launch_at(&test, 0, kernel);
         const qf_norm_params *params = launch->params;
         assert_int_equal(params->rows, 300);
         assert_int_equal(params->lanes, cases[i].lanes);
         assert_int_equal(params->kept_runs, cases[i].kept);
         assert_int_equal(launch->block[0], cases[i].block);
-        assert_int_equal(launch->shared_bytes, cases[i].kept * cases[i].block * 16 * 2); /* x and residual */
+        /* x and residual; else the weight */
+        assert_int_equal(launch->shared_bytes, (cases[i].kept ? cases[i].kept : 1) * cases[i].block * 16 * 2);
         assert_int_equal(params->output.via, QF_BF16);
         assert_int_equal((uintptr_t)params->output.scale, PLACE(5));
         cuda_finish(&test);
@@ -339,6 +377,7 @@ int main(void) {
                                        cmocka_unit_test(a_scale_of_another_rank_is_refused),
                                        cmocka_unit_test(a_whole_tensor_takes_two_launches),
                                        cmocka_unit_test(tokens_and_groups_take_one),
+                                       cmocka_unit_test(scales_in_order_have_a_granule),
                                        cmocka_unit_test(odd_groups_of_nibbles_are_stored_apart),
                                        cmocka_unit_test(threads_of_an_entry_own_whole_bytes),
                                        cmocka_unit_test(norm_rows_are_shared_by_lanes),

@@ -4,6 +4,7 @@
 #include "tests/kernels/cuda_check.h"
 
 #include "kernels/cuda/conv.h"
+#include "kernels/cuda/held_row.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/top_k.h"
@@ -94,37 +95,41 @@ static void four_bit_results_are_rounded_at_the_end(void **state) {
     cuda_finish(&test);
 }
 
-/* A row that up to 256 threads hold has a kernel with more registers. */
-static const qf_rows_params *softmax_of(cuda_test *test, qf_dtype dtype, cuda_shape shape, int64_t axis) {
+static const qf_rows_params *softmax_of(cuda_test *test, qf_dtype dtype, cuda_shape shape, int64_t axis,
+                                        const char *kernel) {
     qf_kernel_step *step = cuda_add(test, QF_OP_softmax);
     cuda_operand(test, step, dtype, shape, A);
     cuda_result(test, step, dtype, shape, Y);
     cuda_room(test, step)->attributes[QF_ATTR(softmax, axis)].integer = axis;
     assert_int_equal(cuda_record(test, test->count - 1), QF_OK);
-    const qf_rows_params *params = test->recorder.first->launch.params;
-    bool held = params->in_registers && params->lanes <= 256;
-    return cuda_launch_at(test, 0, held ? "qf_softmax_held" : "qf_softmax")->params;
+    return cuda_launch_at(test, 0, kernel)->params;
 }
 
 static void rows_are_held_where_they_fit(void **state) {
     (void)state;
     cuda_test test;
     cuda_start(&test);
-    const qf_rows_params *params = softmax_of(&test, QF_BF16, CUDA_SHAPE(64, 4096), 1);
-    assert_int_equal(params->lanes, 256);
-    assert_int_equal(params->in_registers, 1);
-    params = softmax_of(&test, QF_BF16, CUDA_SHAPE(64, 16384), 1);
+    /* In runs of eight: a run a thread up to a warp, two past that, or four of 16 bits. */
+    assert_int_equal(softmax_of(&test, QF_BF16, CUDA_SHAPE(64, 24), 1, "qf_softmax_held_16")->lanes, 4);
+    assert_int_equal(softmax_of(&test, QF_F32, CUDA_SHAPE(64, 512), 1, "qf_softmax_held")->lanes, 32);
+    assert_int_equal(softmax_of(&test, QF_F32, CUDA_SHAPE(64, 520), 1, "qf_softmax_held")->lanes, 64);
+    assert_int_equal(softmax_of(&test, QF_BF16, CUDA_SHAPE(64, 1024), 1, "qf_softmax_held_16")->lanes, 32);
+    assert_int_equal(softmax_of(&test, QF_BF16, CUDA_SHAPE(64, 5120), 1, "qf_softmax_held_16")->lanes, 160);
+    assert_int_equal(softmax_of(&test, QF_F8E4M3FN, CUDA_SHAPE(64, 8192), 1, "qf_softmax_held")->lanes, 512);
+    /* Longer ones, and those of four, by vectors of four. */
+    const qf_rows_params *params = softmax_of(&test, QF_BF16, CUDA_SHAPE(64, 16384), 1, "qf_softmax");
     assert_int_equal(params->lanes, 1024);
     assert_int_equal(params->in_registers, 1);
-    params = softmax_of(&test, QF_BF16, CUDA_SHAPE(64, 32768), 1);
+    assert_int_equal(softmax_of(&test, QF_F32, CUDA_SHAPE(64, 60), 1, "qf_softmax")->in_registers, 1);
+    params = softmax_of(&test, QF_BF16, CUDA_SHAPE(64, 32768), 1, "qf_softmax");
     assert_int_equal(params->in_registers, 0);
-    params = softmax_of(&test, QF_F32, CUDA_SHAPE(64, 30), 1);
+    params = softmax_of(&test, QF_F32, CUDA_SHAPE(64, 30), 1, "qf_softmax");
     assert_int_equal(params->lanes, 8);
     assert_int_equal(params->in_registers, 0); /* rows of 30 are not aligned */
-    params = softmax_of(&test, QF_F64, CUDA_SHAPE(64, 64), 1);
+    params = softmax_of(&test, QF_F64, CUDA_SHAPE(64, 64), 1, "qf_softmax");
     assert_int_equal(params->in_registers, 0);
     /* Along another axis neighbouring threads take neighbouring lines. */
-    params = softmax_of(&test, QF_F32, CUDA_SHAPE(16, 9, 8192), 1);
+    params = softmax_of(&test, QF_F32, CUDA_SHAPE(16, 9, 8192), 1, "qf_softmax");
     assert_int_equal(params->inner, 8192);
     assert_int_equal(params->lanes, 1);
     cuda_finish(&test);
@@ -140,7 +145,9 @@ static void layer_norm_takes_all_axes_from_one_on(void **state) {
     cuda_result(&test, step, QF_F16, CUDA_SHAPE(10, 4, 32), Y);
     cuda_room(&test, step)->attributes[QF_ATTR(layer_norm, axis)].integer = 1;
     assert_int_equal(cuda_record(&test, 0), QF_OK);
-    const qf_rows_params *params = cuda_launch_at(&test, 0, "qf_layer_norm_held")->params;
+    const qf_cuda_launch *launch = cuda_launch_at(&test, 0, "qf_layer_norm_held");
+    const qf_rows_params *params = launch->params;
+    assert_int_equal(launch->shared_bytes, launch->block[0] * QF_HELD_RUNS * 32); /* the weight */
     assert_int_equal(params->size, 128);
     assert_int_equal(params->count, 10);
     assert_int_equal(params->weight, B);

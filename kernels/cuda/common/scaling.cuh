@@ -24,7 +24,7 @@ __device__ __forceinline__ float sum(float a, float b) {
 struct scaler {
     float factor;      // rounded to `compute`
     float reciprocal;  // of factor
-    bool is_ordinary;  // neither it nor its reciprocal comes near the ends of f32
+    bool is_ordinary;  // positive, and neither it nor its reciprocal comes near the ends of f32
     double factor_f64; // compute f64 only
 };
 
@@ -37,8 +37,7 @@ __device__ __forceinline__ scaler prepare_scale(uint32_t mode, uint32_t compute,
     scaler by = {};
     by.factor = round_compute(compute, mode == kMultiplyReciprocal ? __frcp_rn(scale) : scale);
     by.reciprocal = __frcp_rn(by.factor);
-    const float magnitude = fabsf(by.factor);
-    by.is_ordinary = magnitude > 0x1p-64f && magnitude < 0x1p64f;
+    by.is_ordinary = by.factor > 0x1p-64f && by.factor < 0x1p64f;
     return by;
 }
 
@@ -55,29 +54,37 @@ __device__ __forceinline__ float scaled(uint32_t mode, uint32_t compute, float x
     return round_compute(compute, mode == kDivide ? __fdiv_rn(x, by.factor) : product(x, by.factor));
 }
 
-// x / factor on its way to FP8. Two corrections of the product with the correctly rounded reciprocal round correctly
-// wherever the quotient matters to an FP8 format; past 1e30 the product itself, infinite or not, saturates.
+// A quotient by an ordinary factor, corrected by what its product with the factor leaves of x. The signs are such that
+// zeros keep theirs.
+__device__ __forceinline__ float correct_quotient(float quotient, float x, const scaler &by) {
+    return fmaf(-fmaf(quotient, by.factor, -x), by.reciprocal, quotient);
+}
+
+// x / factor on its way to FP8, of an ordinary factor. Two corrections of the product with the correctly rounded
+// reciprocal round correctly wherever the quotient matters to an FP8 format, one where x has at most 11 bits
+// (divide_pairs_to_f8); past 1e30 the product itself, infinite or not, saturates.
+template <int CORRECTIONS>
 __device__ __forceinline__ float divide_for_f8(float x, const scaler &by) {
     const float rough = x * by.reciprocal;
-    float quotient = fmaf(fmaf(-rough, by.factor, x), by.reciprocal, rough);
-    quotient = fmaf(fmaf(-quotient, by.factor, x), by.reciprocal, quotient);
-    // The corrections lose the sign of a zero.
-    quotient = float_of((bits_of(quotient) & 0x7FFFFFFFu) | (bits_of(rough) & 0x80000000u));
+    float quotient = rough;
+#pragma unroll
+    for (int i = 0; i < CORRECTIONS; i++) quotient = correct_quotient(quotient, x, by);
     return fabsf(rough) < 1e30f ? quotient : rough;
 }
 
-// A call, for the cases that nobody is in a hurry for.
-static __device__ __noinline__ void scale_slowly(uint32_t mode, uint32_t compute, const scaler &by, float *x,
-                                                 int count) {
+// A call, for the cases that nobody is in a hurry for. It takes no scaler: its address would keep it in memory.
+static __device__ __noinline__ void scale_slowly(uint32_t mode, uint32_t compute, float factor, float *x, int count) {
+    scaler by = {};
+    by.factor = factor;
     for (int i = 0; i < count; i++) x[i] = scaled(mode, compute, x[i], by);
 }
 
 // scaled() of N numbers that will be stored as f8E4M3FN, f8E5M2 or their FNUZ kinds.
-template <int N>
+template <int N, int CORRECTIONS = 2>
 __device__ __forceinline__ void scale_for_f8(uint32_t mode, uint32_t compute, const scaler &by, float (&x)[N]) {
     if (compute == QF_F32 && mode == kDivide && by.is_ordinary) {
 #pragma unroll
-        for (int i = 0; i < N; i++) x[i] = divide_for_f8(x[i], by);
+        for (int i = 0; i < N; i++) x[i] = divide_for_f8<CORRECTIONS>(x[i], by);
     } else if (compute == QF_F32 && mode != kDivide) {
 #pragma unroll
         for (int i = 0; i < N; i++) x[i] = product(x[i], by.factor);
@@ -85,7 +92,7 @@ __device__ __forceinline__ void scale_for_f8(uint32_t mode, uint32_t compute, co
         float numbers[N];
 #pragma unroll
         for (int i = 0; i < N; i++) numbers[i] = x[i];
-        scale_slowly(mode, compute, by, numbers, N);
+        scale_slowly(mode, compute, by.factor, numbers, N);
 #pragma unroll
         for (int i = 0; i < N; i++) x[i] = numbers[i];
     }
@@ -104,13 +111,15 @@ static __device__ __noinline__ uint32_t divide_four_slowly(bool bf16, uint32_t l
     return codes;
 }
 
-// Eight f16 or bf16 numbers, in pairs, divided in f32 and rounded to FP8: as scaled(kDivide, QF_F32) and encoded, by
-// the same steps as divide_for_f8. The corrections lose the sign of a zero; here the codes get it from the numbers.
-template <bool BF16>
-__device__ __forceinline__ void divide_pairs_to_f8(const uint32_t (&pairs)[4], const scaler &by, bool e5m2,
-                                                   uint32_t *codes) {
-    const uint32_t flip = bits_of(by.factor) >> 31 ? 0x80808080u : 0;
-    float largest = 0.0f;
+// Eight f16 or bf16 numbers, in pairs, divided in f32 and rounded to FP8: as scaled(kDivide, QF_F32) and encoded. With
+// at most 11 bits of the number one correction of the product is enough: the quotient that it gives is the correctly
+// rounded one unless the exact one lies within 2^-23 of a unit beside the middle of two f32 numbers, and beside the
+// middle of two FP8 codes no such quotient exists (number = factor * middle * (1 +- 2^-24) has no solution in so few
+// bits but for factors of 24 ones, where the correction is exact). Products that overflow come out as NaN and are done
+// again.
+template <bool BF16, bool E5M2>
+__device__ __forceinline__ void divide_pairs_to_f8(const uint32_t (&pairs)[4], const scaler &by, uint32_t *codes) {
+    uint32_t may_be_nan = by.is_ordinary ? 0 : 0x80808080u;
 #pragma unroll
     for (int n = 0; n < 2; n++) {
         float quotients[4];
@@ -122,18 +131,27 @@ __device__ __forceinline__ void divide_pairs_to_f8(const uint32_t (&pairs)[4], c
                 x[i % 2] = float_of(i % 2 ? pair & 0xFFFF0000u : pair << 16);
             else
                 decode_f16_pair(pair, x);
-            const float rough = x[i % 2] * by.reciprocal;
-            largest = fmaxf(largest, fabsf(rough));
-            const float once = fmaf(fmaf(-rough, by.factor, x[i % 2]), by.reciprocal, rough);
-            quotients[i] = fmaf(fmaf(-once, by.factor, x[i % 2]), by.reciprocal, once);
+            quotients[i] = correct_quotient(x[i % 2] * by.reciprocal, x[i % 2], by);
         }
-        const uint32_t signs = __byte_perm(pairs[2 * n], pairs[2 * n + 1], 0x7531) ^ flip;
-        const uint32_t code = e5m2 ? encode_four_f8(QF_F8E5M2, quotients) : encode_four_f8(QF_F8E4M3FN, quotients);
-        codes[n] = (code & 0x7F7F7F7Fu) | (signs & 0x80808080u);
+        codes[n] = encode_four_f8(E5M2 ? QF_F8E5M2 : QF_F8E4M3FN, quotients);
+        may_be_nan |= (codes[n] & 0x7F7F7F7Fu) + 0x01010101u;
     }
-    if (by.is_ordinary && largest < 1e30f) return;
+    if (!(may_be_nan & 0x80808080u)) return;
 #pragma unroll
-    for (int n = 0; n < 2; n++) codes[n] = divide_four_slowly(BF16, pairs[2 * n], pairs[2 * n + 1], by.factor, e5m2);
+    for (int n = 0; n < 2; n++) codes[n] = divide_four_slowly(BF16, pairs[2 * n], pairs[2 * n + 1], by.factor, E5M2);
+}
+
+// The same by dtypes that are known at run time.
+__device__ __forceinline__ void divide_pairs_to_f8(bool bf16, bool e5m2, const uint32_t (&pairs)[4], const scaler &by,
+                                                   uint32_t *codes) {
+    if (bf16 && !e5m2)
+        divide_pairs_to_f8<true, false>(pairs, by, codes);
+    else if (bf16)
+        divide_pairs_to_f8<true, true>(pairs, by, codes);
+    else if (e5m2)
+        divide_pairs_to_f8<false, true>(pairs, by, codes);
+    else
+        divide_pairs_to_f8<false, false>(pairs, by, codes);
 }
 
 __device__ __forceinline__ double scaled_f64(uint32_t mode, double x, const scaler &by) {
@@ -173,13 +191,14 @@ __device__ __forceinline__ void store_output(const qf_cuda_output &output, const
     store_shared_bits(element_bits(output.dtype), data, index, bits_from_f32(output.dtype, value, true));
 }
 
-// Of a dtype of fast_vector.cuh.
+// Of a dtype of fast_vector.cuh. Numbers are rounded to 16 bits before they are divided, or are themselves inexact by
+// more than a division is with one correction.
 template <int N>
 __device__ __forceinline__ void store_output_fast(const qf_cuda_output &output, const scaler &by, void *data,
                                                   int64_t first, float (&values)[N]) {
     if (output.scale) {
         if (output.via != kNone) round_run<N>(output.via, values);
-        scale_for_f8<N>(output.mode, output.compute, by, values);
+        scale_for_f8<N, 1>(output.mode, output.compute, by, values);
     }
     store_fast<N>(output.dtype, data, first, values);
 }

@@ -8,17 +8,30 @@
 
 static const qf_dtype dtypes[] = {QF_F32, QF_F16, QF_BF16, QF_F64};
 
+/* Rows along the last of two axes. */
+#define ROWS(count, size)                                                                                              \
+    { {2, {count, size}}, 1 }
+
+/* Around the sizes that a team of threads holds in registers on a GPU (kernels/cuda/held_row.h): a run, lanes that have
+ * none, a warp, one more run, parts of a warp, the longest row, one that is longer; enough that blocks take several. */
+#define HELD_ROWS ROWS(300, 8), ROWS(41, 24), ROWS(9, 512), ROWS(9001, 520), ROWS(5, 5128), ROWS(3, 8192), ROWS(3, 8200)
+
+static bool is_left_out(qf_dtype dtype, const shape *dims) {
+    return shape_count(*dims) > 1000000 && (dtype == QF_F64 || dtype == QF_F16);
+}
+
 static void softmaxes(suite *to) {
     static const qf_op ops[] = {QF_OP_softmax, QF_OP_log_softmax};
     static const struct {
         shape dims;
         int axis;
-    } all[] = {{{2, {5, 33}}, 1}, {{3, {4, 9, 5}}, 1}, {{2, {70, 2049}}, 1},     {{2, {3, 1}}, 1},
-               {{2, {0, 4}}, 1},  {{1, {30000}}, 0},   {{4, {2, 3, 17, 64}}, 3}, {{2, {300, 40}}, 0}};
+    } all[] = {{{2, {5, 33}}, 1}, {{3, {4, 9, 5}}, 1},      {{2, {70, 2049}}, 1}, {{2, {3, 1}}, 1}, {{2, {0, 4}}, 1},
+               {{1, {30000}}, 0}, {{4, {2, 3, 17, 64}}, 3}, {{2, {300, 40}}, 0},  HELD_ROWS};
     for (uint32_t i = 0; i < QF_COUNT_OF(ops); i++)
         for (uint32_t j = 0; j < QF_COUNT_OF(dtypes); j++)
             for (uint32_t k = 0; k < QF_COUNT_OF(all); k++) {
                 test_case *test = &to->test;
+                if (is_left_out(dtypes[j], &all[k].dims)) continue;
                 case_begin(to, test, ops[i], "%s_%s_axis%d", qf_dtype_name(dtypes[j]), shape_text(all[k].dims),
                            all[k].axis);
                 (void)case_add_input(test, "x", dtypes[j], all[k].dims, NORMAL(3, 1));
@@ -59,15 +72,17 @@ static void norms(suite *to) {
         shape dims;
         int axis;
     } all[] = {{{2, {5, 33}}, 1}, {{3, {4, 3, 64}}, 2}, {{3, {2, 5, 24}}, 1}, {{2, {67, 4096}}, 1},
-               {{2, {0, 16}}, 1}, {{2, {3, 1}}, 1},     {{2, {9, 5000}}, 1}};
+               {{2, {0, 16}}, 1}, {{2, {3, 1}}, 1},     {{2, {9, 5000}}, 1},  HELD_ROWS};
     for (uint32_t j = 0; j < QF_COUNT_OF(dtypes); j++)
         for (uint32_t k = 0; k < QF_COUNT_OF(all); k++) {
             shape weights = {0, {0}};
             test_case *test = &to->test;
             qf_dtype dtype = dtypes[j];
+            bool many = shape_count(all[k].dims) > 1000000;
+            if (is_left_out(dtype, &all[k].dims)) continue;
             for (uint32_t i = (uint32_t)all[k].axis; i < all[k].dims.rank; i++)
                 weights.dims[weights.rank++] = all[k].dims.dims[i];
-            for (int form = 0; form < 3; form++) {
+            for (int form = many ? 2 : 0; form < 3; form++) {
                 case_begin(to, test, QF_OP_layer_norm, "%s_%s%s%s", qf_dtype_name(dtype), shape_text(all[k].dims),
                            form > 0 ? "_weight" : "", form > 1 ? "_bias" : "");
                 (void)case_add_input(test, "x", dtype, all[k].dims, NORMAL(2, 1));
@@ -80,9 +95,9 @@ static void norms(suite *to) {
                 case_end(test);
             }
             for (uint32_t ending = 0; ending < QF_COUNT_OF(endings); ending++) {
-                if (dtype == QF_F64 && ending) continue;
+                if ((dtype == QF_F64 || many) && ending) continue;
                 qf_dtype out = ending_dtype(ending, dtype);
-                for (int form = 0; form < 2; form++) {
+                for (int form = many; form < 2; form++) {
                     case_begin(to, test, QF_OP_rms_norm, "%s_%s%s%s", qf_dtype_name(dtype), shape_text(all[k].dims),
                                form ? "_weight" : "", endings[ending]);
                     (void)case_add_input(test, "x", dtype, all[k].dims, NORMAL(2, 0));
@@ -131,8 +146,32 @@ static void gates(suite *to) {
             }
 }
 
+/* Weights of another width than the rows. */
+static void mixed_norms(suite *to) {
+    static const qf_dtype pairs[][2] = {{QF_BF16, QF_F32}, {QF_F32, QF_BF16}, {QF_F16, QF_BF16}, {QF_F16, QF_F32}};
+    static const int64_t sizes[] = {24, 520, 8192};
+    for (uint32_t i = 0; i < QF_COUNT_OF(pairs); i++)
+        for (uint32_t j = 0; j < QF_COUNT_OF(sizes); j++) {
+            test_case *test = &to->test;
+            shape rows = {2, {5, sizes[j]}}, weights = {1, {sizes[j]}};
+            for (int op = 0; op < 2; op++) {
+                const char *name = op ? "layer_norm" : "rms_norm";
+                qf_op of = op ? QF_OP_layer_norm : QF_OP_rms_norm;
+                case_begin(to, test, of, "weights_%s_%s_%s", qf_dtype_name(pairs[i][0]), qf_dtype_name(pairs[i][1]),
+                           shape_text(rows));
+                (void)case_add_input(test, "x", pairs[i][0], rows, NORMAL(2, 1));
+                (void)case_add_input(test, "w", pairs[i][1], weights, NORMAL(1, 1));
+                case_node(test, "  %%y = %s %%x, weight=%%w {axis=1}", name);
+                case_output(test, "y", bound_of(of, pairs[i][0], pairs[i][0]));
+                test->small = j < 2;
+                case_end(test);
+            }
+        }
+}
+
 void normalise_cases(suite *to) {
     softmaxes(to);
     norms(to);
+    mixed_norms(to);
     gates(to);
 }
