@@ -54,6 +54,7 @@ static void cut_into_units(qf_cache_stream *stream, uint32_t width) {
     uint32_t rest = stream->head_dim - stream->rotary_dim;
     stream->rotated_units = stream->rotary_dim / (2 * width);
     stream->units = stream->rotated_units + rest / (2 * width) + (rest % (2 * width) != 0);
+    if (stream->units) qf_cuda_division(stream->units, &stream->unit_magic, &stream->unit_shift);
 }
 
 /* --- the launch --- */
@@ -105,7 +106,9 @@ static void set_geometry_of_units(const qf_cuda_recorder *recorder, const qf_cac
     launch->block[0] = qf_cuda_threads(qf_cuda_divide_up(units, blocks), QF_CACHE_UNITS);
     launch->grid[0] = qf_cuda_blocks(params->rows < rows ? params->rows : rows);
     launch->grid[1] = (uint32_t)blocks;
-    launch->shared_bytes = launch->block[0] * QF_CACHE_PARTS * QF_CACHE_STAGES * 16;
+    if (params->cos_sin) /* of two rows */
+        launch->shared_bytes =
+            2 * (uint32_t)qf_dtype_bytes((qf_dtype)params->angle_dtype, params->streams[0].rotary_dim);
 }
 
 /* A row a block; of few rows the units over several blocks. */
@@ -132,7 +135,7 @@ static qf_status add_launch(qf_cuda_recorder *recorder, const qf_kernel_step *st
     qf_status status = params->slots && params->rows > QF_CACHE_SEARCHED_ROWS ? find_places(recorder, params) : QF_OK;
     if (status) return status;
     /* Angles of that kernel are 16 or 32 bits wide. */
-    bool by_units = by_runs && of_16_bits && units_of(params) <= MOST_UNITS &&
+    bool by_units = by_runs && of_16_bits && units_of(params) <= MOST_UNITS && params->rows <= INT32_MAX &&
                     (!params->cos_sin || qf_dtype_bits((qf_dtype)params->angle_dtype) >= 16);
     const char *kernel = by_units ? "qf_cache_vectors" : by_runs ? "qf_cache_vectors_any" : "qf_cache_elements";
     qf_cuda_launch *launch = qf_cuda_add_launch(recorder, "cache", kernel, sizeof *params);

@@ -30,24 +30,33 @@ __device__ __forceinline__ place place_of(const qf_cache_params &params, const q
     return {unit * WIDTH, stream.rotary_dim / 2 + unit * WIDTH};
 }
 
-__device__ __forceinline__ int64_t load_index(uint32_t dtype, const void *data, int64_t at) {
-    if (dtype == QF_I64) return static_cast<const int64_t *>(data)[at];
-    if (dtype == QF_I32) return static_cast<const int32_t *>(data)[at];
+// Calls, so that what is rare exists once.
+__device__ __noinline__ int64_t load_other_index(uint32_t dtype, const void *data, int64_t at) {
     return load_i64(dtype, data, at);
 }
 
-// Which row of cos_sin turns row `row`; -1 where the position lies outside: such a row turns to zero.
-__device__ __forceinline__ int64_t angle_row(const qf_cache_params &params, int64_t row) {
+__device__ __forceinline__ int64_t load_index(uint32_t dtype, const void *data, int64_t at) {
+    if (dtype == QF_I64) return static_cast<const int64_t *>(data)[at];
+    if (dtype == QF_I32) return static_cast<const int32_t *>(data)[at];
+    return load_other_index(dtype, data, at);
+}
+
+__device__ __noinline__ int64_t position_over_axes(const qf_cache_params &params, int64_t row) {
     int64_t at = 0;
-    if (params.axis_count == 1) {
-        at = row * params.axis_strides[0];
-    } else {
-        for (uint32_t i = params.axis_count; i-- > 0; row /= params.axis_sizes[i])
-            at += row % params.axis_sizes[i] * params.axis_strides[i];
-    }
-    if (!params.positions) return at;
-    const int64_t position = load_index(params.position_dtype, params.positions, at);
-    return position >= 0 && position < params.position_count ? position : -1;
+    for (uint32_t i = params.axis_count; i-- > 0; row /= params.axis_sizes[i])
+        at += row % params.axis_sizes[i] * params.axis_strides[i];
+    return at;
+}
+
+// Which row of cos_sin turns row `row`, if it is there.
+__device__ __forceinline__ int64_t load_position(const qf_cache_params &params, int64_t row) {
+    const int64_t at = params.axis_count == 1 ? row * params.axis_strides[0] : position_over_axes(params, row);
+    return params.positions ? load_index(params.position_dtype, params.positions, at) : at;
+}
+
+// -1 where the position lies outside: such a row turns to zero.
+__device__ __forceinline__ int64_t angle_row(const qf_cache_params &params, int64_t position) {
+    return !params.positions || (position >= 0 && position < params.position_count) ? position : -1;
 }
 
 __device__ __forceinline__ qf_cache_place place_of_slot(const qf_cache_params &params, int64_t slot) {
@@ -224,7 +233,7 @@ __device__ __forceinline__ void find_unit(const qf_cache_params &params, const r
     out.stream = (index >= units.first) + (index >= units.second);
     const qf_cache_stream &stream = params.streams[out.stream];
     index -= out.stream == 0 ? 0 : out.stream == 1 ? units.first : units.second;
-    out.head = index / stream.units;
+    out.head = (__umulhi(index, stream.unit_magic) + index) >> stream.unit_shift;
     out.unit = index - out.head * stream.units;
     out.at = place_of<WIDTH>(params, stream, out.unit);
     out.from = (row * stream.heads + out.head) * stream.head_dim;
@@ -244,7 +253,7 @@ __device__ __forceinline__ void store_rows(const qf_cache_params &params) {
     for (int64_t row = blockIdx.x; row < params.rows; row += gridDim.x) {
         angles<WIDTH> by;
         by.unit = UINT32_MAX;
-        const int64_t angle = params.cos_sin ? angle_row(params, row) : -1;
+        const int64_t angle = params.cos_sin ? angle_row(params, load_position(params, row)) : -1;
         const qf_cache_place slot = find_place(params, row);
         const uint32_t step = gridDim.y * blockDim.x;
         for (uint32_t index = blockIdx.y * blockDim.x + threadIdx.x; index < units.third; index += step) {
@@ -264,22 +273,24 @@ __device__ __forceinline__ void store_rows(const qf_cache_params &params) {
 // ---------------------------------------------------------------------- f16 and bf16: a thread keeps a unit, row after
 // row
 
+// Numbers of a unit as they lie, and as pairs of the rows' dtype once they are turned.
+struct unit_data {
+    raw_run<8, 2> a, b;
+};
+
+// What a thread knows of its unit before the first row.
 struct own_unit {
-    const uint16_t *from; // run a in row 0
-    int64_t row_step;     // elements from row to row
-    char *to;             // run a in row 0 of a dense result, in slot 0 of a cache
-    int64_t to_step[2];   // bytes: of a page and a token in a cache; of a row, and nothing, in a dense result
-    uint32_t apart;       // elements from run a to run b
-    uint32_t angle;       // elements from a row of cos_sin on
+    const char *from;   // run a of the row that is fetched next
+    char *to;           // run a of row 0 in a dense result, of slot 0 in a cache
+    uint32_t apart;     // elements from run a to run b
+    int64_t row_bytes;  // of the source, from row to row
+    int64_t to_step[2]; // bytes of a page and a token in a cache; of a row, and nothing, in a dense result
     bool is_cache, is_rotated, is_f8, is_e5m2, is_bf16, is_scaled;
     scaler by;
 };
 
-// Everything but the scale, which is memory of a predecessor.
-__device__ __forceinline__ own_unit find_own_unit(const qf_cache_params &params, uint32_t index) {
-    unit_work<8, 2> work;
-    find_unit<8, 2>(params, count_units(params), 0, index, work);
-    const qf_cache_stream &stream = params.streams[work.stream];
+__device__ __forceinline__ own_unit find_own_unit(const qf_cache_params &params, const qf_cache_stream &stream,
+                                                  const unit_work<8, 2> &work) {
     own_unit own = {};
     own.is_f8 = stream.to_dtype == QF_F8E4M3FN || stream.to_dtype == QF_F8E5M2;
     own.is_e5m2 = stream.to_dtype == QF_F8E5M2;
@@ -287,75 +298,62 @@ __device__ __forceinline__ own_unit find_own_unit(const qf_cache_params &params,
     own.is_cache = stream.is_cache;
     own.is_rotated = work.unit < stream.rotated_units;
     own.is_scaled = stream.scale != nullptr;
-    own.from = static_cast<const uint16_t *>(stream.from) + work.from + work.at.a;
-    own.row_step = (int64_t)stream.heads * stream.head_dim;
+    const uint32_t bytes = own.is_f8 ? 1 : 2;
     own.apart = work.at.b - work.at.a;
-    own.angle = work.unit * 8;
-    const int64_t to = (stream.is_cache ? work.head * stream.head_stride : work.from) + work.at.a;
-    const int64_t bytes = own.is_f8 ? 1 : 2;
-    own.to = static_cast<char *>(stream.to) + to * bytes;
-    own.to_step[0] = (stream.is_cache ? stream.page_stride : own.row_step) * bytes;
-    own.to_step[1] = (stream.is_cache ? stream.token_stride : 0) * bytes;
+    own.row_bytes = (int64_t)stream.heads * stream.head_dim * 2;
+    own.to_step[0] = stream.is_cache ? stream.page_stride * bytes : own.row_bytes / 2 * bytes;
+    own.to_step[1] = stream.is_cache ? stream.token_stride * bytes : 0;
+    own.from = static_cast<const char *>(stream.from) + (work.from + work.at.a) * 2;
+    own.to = static_cast<char *>(stream.to) +
+             ((stream.is_cache ? work.head * stream.head_stride : work.from) + work.at.a) * bytes;
     return own;
 }
 
-__device__ __forceinline__ void load_own_scale(const qf_cache_params &params, uint32_t index, own_unit &own) {
-    unit_work<8, 2> work;
-    find_unit<8, 2>(params, count_units(params), 0, index, work);
-    load_scale<8, 2>(params, work);
-    own.by = prepare_scale(kDivide, QF_F32, work.scale);
+__device__ __forceinline__ void fetch_unit(const own_unit &own, unit_data &out) {
+    load_words<16>(own.from, out.a.words);
+    load_words<16>(own.from + own.apart * 2, out.b.words);
 }
 
-// A thread's part of a row on its way: runs a and b, the cosines and the sines, in shared memory that only this thread
-// reads.
-struct fetched {
-    uint4 *room;
+// Angles of a row, which all its heads share, lie in shared memory in pieces of 16 bytes. Those of f32 lie by their
+// parity, so that neighbouring units read neighbouring pieces: a unit has two beside each other.
+struct angle_room {
+    uint32_t pieces, other_half; // of a row; other_half: 0 for 16-bit angles
 
-    __device__ __forceinline__ uint4 *at(uint32_t part) const {
-        return room + part * blockDim.x;
-    }
-};
-
-constexpr uint32_t kCosines = 2, kSines = 4;
-
-__device__ __forceinline__ fetched stage_of(uint4 *shared, uint32_t stage) {
-    return {shared + stage * QF_CACHE_PARTS * blockDim.x + threadIdx.x};
-}
-
-__device__ __forceinline__ void fetch_row(const qf_cache_params &params, const own_unit &own, int64_t row,
-                                          int64_t angle, bool active, const fetched &into) {
-    if (active) {
-        const uint16_t *from = own.from + row * own.row_step;
-        copy_async_16(into.at(0), from);
-        copy_async_16(into.at(1), from + own.apart);
-        if (own.is_rotated && angle >= 0) {
-            const uint32_t bytes = params.angle_dtype == QF_F32 ? 4 : 2, rotary_dim = params.streams[0].rotary_dim;
-            const char *cosines = static_cast<const char *>(params.cos_sin) + (angle * rotary_dim + own.angle) * bytes;
-            const char *sines = cosines + rotary_dim / 2 * bytes;
-            copy_async_16(into.at(kCosines), cosines);
-            copy_async_16(into.at(kSines), sines);
-            if (bytes == 4) {
-                copy_async_16(into.at(kCosines + 1), cosines + 16);
-                copy_async_16(into.at(kSines + 1), sines + 16);
-            }
+    __device__ __forceinline__ angle_room(const qf_cache_params &params)
+        : pieces(params.cos_sin ? params.streams[0].rotary_dim / (params.angle_dtype == QF_F32 ? 4 : 8) : 0),
+          other_half(params.angle_dtype == QF_F32 ? pieces / 2 : 0) {}
+    // By the block's first threads, a piece each or a few. Rows that turn to zero have angles of zero.
+    __device__ __forceinline__ void fetch(const qf_cache_params &params, int64_t position, uint4 *room) const {
+        const int64_t row = angle_row(params, position);
+        const uint4 *from = static_cast<const uint4 *>(params.cos_sin) + row * pieces;
+        for (uint32_t piece = threadIdx.x; piece < pieces; piece += blockDim.x) {
+            uint4 *to = room + (other_half ? (piece & 1) * other_half + piece / 2 : piece);
+            if (row < 0)
+                *to = make_uint4(0, 0, 0, 0);
+            else
+                copy_async_16(to, from + piece);
         }
     }
-    commit_copies();
-}
-
-__device__ __forceinline__ void recall_angles(uint32_t dtype, const fetched &from, uint32_t part, float (&out)[8]) {
-    raw_run<8, 4> raw;
-    const uint4 low = *from.at(part);
-    raw.words[0] = low.x, raw.words[1] = low.y, raw.words[2] = low.z, raw.words[3] = low.w;
-    if (dtype == QF_F32) {
-        const uint4 high = *from.at(part + 1);
-        raw.words[4] = high.x, raw.words[5] = high.y, raw.words[6] = high.z, raw.words[7] = high.w;
+    // Eight of them from a unit's first piece on.
+    __device__ __forceinline__ void load(uint32_t dtype, const uint4 *first, float (&out)[8]) const {
+        raw_run<8, 4> raw;
+        const uint4 low = *first;
+        raw.words[0] = low.x, raw.words[1] = low.y, raw.words[2] = low.z, raw.words[3] = low.w;
+        if (dtype == QF_F32) {
+            const uint4 high = first[other_half];
+            raw.words[4] = high.x, raw.words[5] = high.y, raw.words[6] = high.z, raw.words[7] = high.w;
+#pragma unroll
+            for (int i = 0; i < 8; i++) out[i] = float_of(raw.words[i]);
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            if (dtype == QF_BF16)
+                out[2 * i] = float_of(raw.words[i] << 16), out[2 * i + 1] = float_of(raw.words[i] & 0xFFFF0000u);
+            else
+                decode_f16_pair(raw.words[i], out + 2 * i);
+        }
     }
-    decode_raw<8, 4>(dtype, raw, out);
-}
-
-struct row_data {
-    raw_run<8, 2> a, b;
 };
 
 template <bool BF16>
@@ -367,23 +365,14 @@ __device__ __forceinline__ void decode_pair(uint32_t pair, float *out) {
 }
 
 template <bool BF16>
-__device__ __forceinline__ void rotate_own(const qf_cache_params &params, bool is_inside, const fetched &from,
-                                           row_data &data) {
-    angles<8> by;
-    if (is_inside) {
-        recall_angles(params.angle_dtype, from, kCosines, by.cosine);
-        recall_angles(params.angle_dtype, from, kSines, by.sine);
-    } else {
-#pragma unroll
-        for (int i = 0; i < 8; i++) by.cosine[i] = by.sine[i] = 0.0f;
-    }
+__device__ __forceinline__ void rotate_pairs(bool interleaved, const angles<8> &by, unit_data &data) {
     float a[8], b[8];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         decode_pair<BF16>(data.a.words[i], a + 2 * i);
         decode_pair<BF16>(data.b.words[i], b + 2 * i);
     }
-    turn_all<8>(params.interleaved, by, a, b);
+    turn_all<8>(interleaved, by, a, b);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         data.a.words[i] = encode_16_pair(BF16, a[2 * i], a[2 * i + 1]);
@@ -391,22 +380,12 @@ __device__ __forceinline__ void rotate_own(const qf_cache_params &params, bool i
     }
 }
 
-template <bool BF16>
-__device__ __forceinline__ void finish_own(const qf_cache_params &params, const own_unit &own, bool is_inside,
-                                           const fetched &from, char *to) {
-    row_data data;
-    load_words<16>(from.at(0), data.a.words);
-    load_words<16>(from.at(1), data.b.words);
-    if (own.is_rotated) rotate_own<BF16>(params, is_inside, from, data);
-    if (!own.is_f8) {
-        store_words<16>(to, data.a.words);
-        store_words<16>(to + own.apart * 2, data.b.words);
-        return;
-    }
-    uint32_t codes[4];
+template <bool BF16, bool E5M2>
+__device__ __forceinline__ void store_f8(const own_unit &own, const unit_data &data, char *to) {
+    uint32_t a[2], b[2];
     if (own.is_scaled) {
-        divide_pairs_to_f8(BF16, own.is_e5m2, data.a.words, own.by, codes);
-        divide_pairs_to_f8(BF16, own.is_e5m2, data.b.words, own.by, codes + 2);
+        divide_pairs_to_f8<BF16, E5M2>(data.a.words, own.by, a);
+        divide_pairs_to_f8<BF16, E5M2>(data.b.words, own.by, b);
     } else {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
@@ -414,48 +393,83 @@ __device__ __forceinline__ void finish_own(const qf_cache_params &params, const 
             float values[4];
             decode_pair<BF16>(words[0], values);
             decode_pair<BF16>(words[1], values + 2);
-            codes[i] = encode_four_f8(own.is_e5m2 ? QF_F8E5M2 : QF_F8E4M3FN, values);
+            (i < 2 ? a : b)[i % 2] = encode_four_f8(E5M2 ? QF_F8E5M2 : QF_F8E4M3FN, values);
         }
     }
-    const uint32_t of_a[2] = {codes[0], codes[1]}, of_b[2] = {codes[2], codes[3]};
-    store_words<8>(to, of_a);
-    store_words<8>(to + own.apart, of_b);
+    store_words<8>(to, a);
+    store_words<8>(to + own.apart, b);
 }
 
-__device__ __forceinline__ int64_t angle_of(const qf_cache_params &params, int64_t row) {
-    return params.cos_sin && row < params.rows ? angle_row(params, row) : -1;
+template <bool BF16>
+__device__ __forceinline__ void finish_unit_of_16(const qf_cache_params &params, const own_unit &own,
+                                                  const angle_room &room, const uint4 *cosines, const uint4 *sines,
+                                                  unit_data &data, char *to) {
+    if (own.is_rotated) {
+        angles<8> by;
+        room.load(params.angle_dtype, cosines, by.cosine);
+        room.load(params.angle_dtype, sines, by.sine);
+        rotate_pairs<BF16>(params.interleaved, by, data);
+    }
+    if (!own.is_f8) {
+        store_words<16>(to, data.a.words);
+        store_words<16>(to + own.apart * 2, data.b.words);
+    } else if (own.is_e5m2) {
+        store_f8<BF16, true>(own, data, to);
+    } else {
+        store_f8<BF16, false>(own, data, to);
+    }
 }
 
-// While a row is finished, the elements, angles and place of the next one are on their way, and the position of the one
-// behind it.
+// While a row is finished, the next one's elements, angles and place are on their way, and the position of the one
+// behind it. Only the threads that fetch angles know positions.
 __device__ __forceinline__ void store_own_units(const qf_cache_params &params, uint4 *shared) {
     const uint32_t index = blockIdx.y * blockDim.x + threadIdx.x;
-    const bool active = index < count_units(params).third;
-    const int64_t step = gridDim.x;
-    own_unit own = find_own_unit(params, active ? index : 0);
+    const row_units units = count_units(params);
+    const bool active = index < units.third;
+    unit_work<8, 2> work;
+    find_unit<8, 2>(params, units, 0, active ? index : 0, work);
+    own_unit own = find_own_unit(params, params.streams[work.stream], work);
+    const angle_room room(params);
+    const bool fetches = threadIdx.x < room.pieces;
+    const uint32_t step = gridDim.x, rows = (uint32_t)params.rows; // fewer than 2^31
+    const uint32_t cosines = work.unit, sines = cosines + params.streams[0].rotary_dim / 16;
     wait_for_predecessor();
     let_successor_start();
-    int64_t row = blockIdx.x, angle = angle_of(params, row);
-    if (row >= params.rows) return;
-    fetch_row(params, own, row, angle, active, stage_of(shared, 0));
-    int64_t next_angle = angle_of(params, row + step);
-    qf_cache_place place = params.places ? params.places[row] : qf_cache_place{-1, 0};
-    if (own.is_scaled) load_own_scale(params, active ? index : 0, own);
-    for (uint32_t stage = 0; row < params.rows; row += step, stage ^= 1) {
-        const bool is_inside = angle >= 0;
-        const qf_cache_place here = params.places ? place : find_place(params, row);
-        fetch_row(params, own, row + step, next_angle, active && row + step < params.rows, stage_of(shared, stage ^ 1));
-        if (params.places && row + step < params.rows) place = params.places[row + step];
-        angle = next_angle;
-        next_angle = angle_of(params, row + 2 * step);
-        wait_for_all_but_last();
-        if (!active || (own.is_cache && here.page < 0)) continue;
-        char *to = own.to + (own.is_cache ? here.page : row) * own.to_step[0] + here.token * own.to_step[1];
-        const fetched from = stage_of(shared, stage);
+    uint32_t row = blockIdx.x;
+    if (row >= rows) return;
+    unit_data next;
+    int64_t position = 0;
+    qf_cache_place next_place = {-1, 0};
+    own.from += row * own.row_bytes;
+    fetch_unit(own, next);
+    if (fetches) {
+        room.fetch(params, load_position(params, row), shared);
+        if (row + step < rows) position = load_position(params, row + step);
+    }
+    if (own.is_cache && params.places) next_place = params.places[row];
+    load_scale<8, 2>(params, work);
+    if (own.is_scaled) own.by = prepare_scale(kDivide, QF_F32, work.scale);
+    for (uint32_t at = 0; row < rows; row += step, at = room.pieces - at) {
+        const qf_cache_place slot = params.places ? next_place : find_place(params, row);
+        const bool is_left_out = !active || (own.is_cache && slot.page < 0);
+        char *to = own.to + (own.is_cache ? slot.page : row) * own.to_step[0] + slot.token * own.to_step[1];
+        wait_for_copies();
+        __syncthreads(); // angles are there, and those of the row before have been read
+        unit_data data = next;
+        if (row + step < rows) {
+            own.from += step * own.row_bytes;
+            fetch_unit(own, next);
+            if (fetches) {
+                room.fetch(params, position, shared + room.pieces - at);
+                if (row + 2 * step < rows) position = load_position(params, row + 2 * step);
+            }
+            if (own.is_cache && params.places) next_place = params.places[row + step];
+        }
+        if (is_left_out) continue;
         if (own.is_bf16)
-            finish_own<true>(params, own, is_inside, from, to);
+            finish_unit_of_16<true>(params, own, room, shared + at + cosines, shared + at + sines, data, to);
         else
-            finish_own<false>(params, own, is_inside, from, to);
+            finish_unit_of_16<false>(params, own, room, shared + at + cosines, shared + at + sines, data, to);
     }
 }
 
@@ -464,8 +478,8 @@ __device__ __forceinline__ void store_own_units(const qf_cache_params &params, u
 // Runs of eight elements of f16 and bf16 to FP8 or as they are; of all compact dtypes; single elements.
 extern "C" __global__ void __launch_bounds__(QF_CACHE_UNITS, 2)
     qf_cache_vectors(const __grid_constant__ qf_cache_params params) {
-    extern __shared__ uint4 fetched_rows[];
-    store_own_units(params, fetched_rows);
+    extern __shared__ uint4 angles_of_rows[];
+    store_own_units(params, angles_of_rows);
 }
 
 extern "C" __global__ void __launch_bounds__(QF_CACHE_THREADS)

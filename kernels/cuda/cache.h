@@ -10,9 +10,6 @@
 #define QF_CACHE_AXES          6
 #define QF_CACHE_THREADS       128 /* of a CTA, at most */
 #define QF_CACHE_UNITS         384 /* of a CTA whose threads keep a unit each, at most */
-/* 16-byte parts of a row that such a thread has on their way, and rows. */
-#define QF_CACHE_PARTS         6
-#define QF_CACHE_STAGES        2
 /* Rows up to which every row looks for a later row of its slot by itself. */
 #define QF_CACHE_SEARCHED_ROWS 2048
 
@@ -25,10 +22,11 @@ typedef struct qf_cache_stream {
     int64_t page_stride, token_stride, head_stride; /* of a cache, in elements */
     uint32_t from_dtype, to_dtype, scale_dtype;
     uint32_t heads, head_dim;
-    uint32_t rotary_dim;        /* elements of a head that are rotated, 0 for none */
-    uint32_t units;             /* of a head: pairs of runs of elements that one thread takes */
-    uint32_t rotated_units;     /* the first of them */
-    uint32_t is_cache, is_copy; /* is_copy: bytes as they are */
+    uint32_t rotary_dim;             /* elements of a head that are rotated, 0 for none */
+    uint32_t units;                  /* of a head: pairs of runs of elements that one thread takes */
+    uint32_t rotated_units;          /* the first of them */
+    uint32_t unit_magic, unit_shift; /* division by units as in loops.h */
+    uint32_t is_cache, is_copy;      /* is_copy: bytes as they are */
 } qf_cache_stream;
 
 /* Where a row goes in every cache. */

@@ -108,6 +108,7 @@ static void blocks_step_over_rows_of_units(void **state) {
         assert_int_equal(launch->block[0], 64);
         assert_int_equal(launch->grid[0], cases[i].grid);
         assert_int_equal(launch->grid[1], 1);
+        assert_int_equal(launch->shared_bytes, 0); /* nothing is rotated */
         cuda_finish(&test);
     }
 }
@@ -165,6 +166,7 @@ static void one_launch_rotates_quantises_and_writes(void **state) {
     assert_int_equal(launch->block[0], 384);
     assert_int_equal(launch->grid[0], 256);
     assert_int_equal(launch->grid[1], 1);
+    assert_int_equal(launch->shared_bytes, 2 * DEPTH * sizeof(float)); /* angles of two rows */
     assert_true(launch->dependent);
     cuda_finish(&test);
 }
