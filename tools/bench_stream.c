@@ -62,13 +62,21 @@ static void replace_sizes(const char *text, uint64_t rows, uint64_t columns, cha
     out[used] = '\0';
 }
 
-/* A scalar is a scale. */
+/* Scales are positive: 0.05, or numbers around it. */
+static bool fill_scales(bench *at, const qf_plan_tensor_info *info, qf_tensor *tensor) {
+    *tensor = (qf_tensor){.dtype = info->dtype, .rank = info->rank};
+    memcpy(tensor->dims, info->dims, sizeof info->dims);
+    size_t count = (size_t)(qf_tensor_bytes(tensor) / sizeof(float));
+    float *numbers = malloc((count + 1) * sizeof *numbers);
+    for (size_t i = 0; numbers && i < count; i++) numbers[i] = 0.05f + (float)(i * 7919 % 64) * 0.001f;
+    bool done = numbers && bench_upload(&at->device, tensor, numbers);
+    free(numbers);
+    return done;
+}
+
 static bool fill_stream(void *user, uint32_t index, uint32_t set, const qf_plan_tensor_info *info, qf_tensor *tensor) {
-    bench *at = user;
-    float scale = 0.05f;
-    if (info->rank) return bench_fill_random(user, index, set, info, tensor);
-    *tensor = (qf_tensor){.dtype = info->dtype};
-    return bench_upload(&at->device, tensor, &scale);
+    if (strcmp(info->name, "s") == 0) return fill_scales(user, info, tensor);
+    return bench_fill_random(user, index, set, info, tensor);
 }
 
 static bool stream_line(bench *at, const stream *line) {
