@@ -251,7 +251,7 @@ void run_cell(qf_decode_problem problem, bool head_major, const Cell &cell) {
                 launch_small(d_small_in, d_small_out, pairs, setting == 2);
             }
             p.block_table = d_table + table_entries * (i % copies);
-            CHECK(launch(problem, choice, p, g_options.dependent != 0, g_stream));
+            CHECK(launch(problem, choice, p, setting == 2 ? choice.early != 0 : g_options.dependent != 0, g_stream));
         }
         CHECK(cudaStreamEndCapture(g_stream, &graph));
         CHECK(cudaGraphInstantiate(&exec, graph, 0));

@@ -165,7 +165,7 @@ static qf_status add_launch(qf_cuda_recorder *recorder, const qf_attention *at, 
         launch->block[0] = (uint32_t)choice->threads;
         launch->cluster = choice->cluster_shift ? 1u << choice->cluster_shift : 0;
         launch->shared_bytes = (uint32_t)choice->shared_bytes;
-        launch->dependent = true;
+        launch->dependent = choice->early;
         return QF_OK;
     }
     return QF_ERROR_UNSUPPORTED;

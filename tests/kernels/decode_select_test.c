@@ -119,6 +119,19 @@ static void test_few_short_units_get_a_cluster_each(void **state) {
     assert_int_equal(qf_decode_choose(&p, MULTIPROCESSORS, 4).cluster_shift, 0);
 }
 
+/* Long launches wait for a predecessor of another kind, unless all places are theirs anyway. */
+static void test_long_launches_do_not_start_early(void **state) {
+    (void)state;
+    qf_decode_problem p = usual();
+    assert_true(qf_decode_choose(&p, MULTIPROCESSORS, 4).early);
+    p.batch = 32, p.max_kv_len = 65536;
+    assert_false(qf_decode_choose(&p, MULTIPROCESSORS, 4).early);
+    p.head_dim = 256;
+    assert_true(qf_decode_choose(&p, MULTIPROCESSORS, 4).early);
+    p = usual(), p.kv_heads = 1, p.batch = 128, p.max_kv_len = 65536;
+    assert_true(qf_decode_choose(&p, MULTIPROCESSORS, 4).early);
+}
+
 /* Two CTAs a multiprocessor: many short sequences, or very many bytes of one KV head; not where registers forbid it. */
 static void test_many_sequences_get_two_ctas_a_multiprocessor(void **state) {
     (void)state;
@@ -138,6 +151,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_refused_says_why),
         cmocka_unit_test(test_launches_fit_the_device),
         cmocka_unit_test(test_few_short_units_get_a_cluster_each),
+        cmocka_unit_test(test_long_launches_do_not_start_early),
         cmocka_unit_test(test_many_sequences_get_two_ctas_a_multiprocessor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,7 @@ typedef struct qf_decode_choice {
     int cluster_shift; //
     int row_tiles;     // the kernel is qf_paged_decode_<kv>_d<head_dim>_r<row_tiles>
     int threads;
+    int early; // whether to let the launch start while a predecessor of another kind still runs
     int stages;
     int box_bytes; // inner extent of the tensor maps' box, bytes; the swizzle has the same width (64 or 128)
     size_t shared_bytes;
@@ -147,6 +148,10 @@ static inline qf_decode_choice qf_decode_choose(const qf_decode_problem *problem
             choice.bundle_shift = 0;
         }
     }
+    // CTAs that start beside another kernel's spread unevenly where two fit on a multiprocessor: that costs a long
+    // launch up to a tenth, more than the microsecond that it gains. (Beside an earlier launch of decode's they spread
+    // evenly.)
+    choice.early = doubled || !pairable || most_bytes < 400e6;
     for (int shift = 0; shift < 4; ++shift) {
         const int64_t units = (int64_t)problem->batch * (problem->kv_heads >> shift) * choice.row_blocks;
         choice.active[shift] = qf_decode_active(units < 1 ? 1 : units, choice.ctas);
