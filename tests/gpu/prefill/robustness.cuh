@@ -167,12 +167,14 @@ inline void test_jitter(int dtype, int wish, int head_dim = 128) {
         s.run();
         CHECK(cudaDeviceSynchronize());
         const std::vector<uint8_t> want = s.d_out.download();
-        const int wrong = count_different(s.d_out, want, 50, 0xAA, [&](int i) {
+        const std::string full_name = name + (c.packed ? "paged" : mask_name(c)) + wish_name(dtype, wish);
+        g_running = full_name.c_str();
+        const int wrong = count_different(s.d_out, want, 500, 0xAA, [&](int i) {
             CHECK(launch_kernel(kernel, s.choice, s.p, i % 2 != 0, nullptr));
             CHECK(cudaDeviceSynchronize());
         });
-        report(name + (c.packed ? "paged" : mask_name(c)) + wish_name(dtype, wish), wrong == 0, "%.0f of 50 differ",
-               wrong);
+        report(full_name, wrong == 0, "%.0f of 500 differ", wrong);
+        g_running = "";
         alarm(0);
     }
 }
