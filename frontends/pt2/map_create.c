@@ -1,4 +1,4 @@
-/* Owns: mappings of operators that make tensors from nothing, and of arithmetic on sizes.
+/* Owns: mappings of operators that make tensors from nothing, of grids of coordinates, and of arithmetic on sizes.
  * Does not own: elementwise arithmetic (map_elementwise.c).
  * Next: map_reduce.c. */
 #include <math.h>
@@ -103,6 +103,69 @@ qf_pt2_outcome qf_pt2_map_arange(qf_pt2_call *call) {
                                                    qf_pt2_constant(call, size));
     if (!qf_dim_nonnegative(context, &facts, count)) count = qf_dim_maximum(context, count, qf_pt2_constant(call, 0));
     return qf_pt2_done(call, qf_import_iota(qf_pt2_target(call), dtype, count, start, step));
+}
+
+/* `steps` numbers from start to end, as torch computes them: the second half is counted back from the end. */
+qf_pt2_outcome qf_pt2_map_linspace(qf_pt2_call *call) {
+    qf_import_target to = qf_pt2_target(call);
+    double start = qf_pt2_number(call, "start", 0), end = qf_pt2_number(call, "end", 0);
+    int64_t steps = qf_pt2_int(call, "steps", -1);
+    qf_dtype dtype;
+    if (!dtype_or(call, QF_F32, &dtype)) return qf_pt2_decline(call, no_type);
+    if (!qf_pt2_is_number(call, "start") || !qf_pt2_is_number(call, "end") || steps < 1 ||
+        (dtype != QF_F32 && dtype != QF_F64))
+        return qf_pt2_decline(call,
+                              "its bounds or its steps are not known, or it gives other numbers than f32 and f64");
+    qf_value index = qf_pt2_cast(
+        call,
+        qf_import_iota(to, QF_I64, qf_pt2_constant(call, steps), qf_pt2_constant(call, 0), qf_pt2_constant(call, 1)),
+        dtype);
+    qf_value first = qf_pt2_scalar(call, dtype, start), last = qf_pt2_scalar(call, dtype, end);
+    qf_value step = qf_import_binary(to, QF_OP_sub, last, first);
+    step = qf_import_binary(to, QF_OP_div, step, qf_pt2_scalar(call, dtype, steps > 1 ? (double)steps - 1 : 1));
+    qf_value rest = qf_import_binary(to, QF_OP_sub, qf_pt2_scalar(call, dtype, (double)steps - 1), index);
+    qf_value up = qf_import_binary(to, QF_OP_add, first, qf_import_binary(to, QF_OP_mul, step, index));
+    qf_value down = qf_import_binary(to, QF_OP_sub, last, qf_import_binary(to, QF_OP_mul, step, rest));
+    double half = floor((double)steps / 2);
+    qf_value lower = qf_import_binary(to, QF_OP_less, index, qf_pt2_scalar(call, dtype, steps > 1 ? half : 1));
+    return qf_pt2_done(call, qf_import_where(to, lower, up, down));
+}
+
+/* 1 on the diagonal. */
+qf_pt2_outcome qf_pt2_map_eye(qf_pt2_call *call) {
+    qf_import_target to = qf_pt2_target(call);
+    qf_dim rows, columns, zero = qf_pt2_constant(call, 0), one = qf_pt2_constant(call, 1);
+    qf_dtype dtype;
+    if (!dtype_or(call, QF_F32, &dtype)) return qf_pt2_decline(call, no_type);
+    if (!qf_pt2_dim(call, "n", &rows)) return QF_PT2_FAILED;
+    if (!qf_pt2_dim(call, "m", &columns)) columns = rows;
+    qf_value row = qf_pt2_unsqueeze(call, qf_import_iota(to, QF_I64, rows, zero, one), 1);
+    qf_value column = qf_import_iota(to, QF_I64, columns, zero, one);
+    return qf_pt2_done(call, qf_pt2_cast(call, qf_import_binary(to, QF_OP_equal, row, column), dtype));
+}
+
+/* Each vector spread over the axes of all; with "xy" the first two change places. */
+qf_pt2_outcome qf_pt2_map_grid(qf_pt2_call *call) {
+    uint32_t *tensors, count;
+    qf_value vectors[QF_MAX_RANK];
+    qf_dim shape[QF_MAX_RANK], dims[QF_MAX_RANK];
+    if (!qf_pt2_tensors(call, "tensors", &tensors, &count)) return QF_PT2_FAILED;
+    if (count > QF_MAX_RANK || count != call->output_count)
+        return qf_pt2_decline(call, "it has more axes than QFuse has");
+    bool swapped = count > 1 && strcmp(qf_pt2_string(call, "indexing", "ij"), "xy") == 0;
+    for (uint32_t i = 0; i < count; i++) {
+        vectors[i] = tensors[i] ? qf_pt2_read(call, tensors[i]) : (qf_value){0};
+        if (qf_pt2_rank(call, vectors[i]) > 1) return qf_pt2_decline(call, "its inputs are not vectors");
+        shape[swapped && i < 2 ? 1 - i : i] =
+            qf_pt2_rank(call, vectors[i]) ? qf_pt2_dim_of(call, vectors[i], 0) : qf_pt2_constant(call, 1);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t axis = swapped && i < 2 ? 1 - i : i;
+        for (uint32_t k = 0; k < count; k++) dims[k] = k == axis ? shape[k] : qf_pt2_constant(call, 1);
+        qf_value view = qf_import_view(qf_pt2_target(call), vectors[i], dims, count);
+        call->outputs[i] = qf_import_expand(qf_pt2_target(call), view, shape, count);
+    }
+    return count ? qf_pt2_done(call, call->outputs[0]) : QF_PT2_MAPPED;
 }
 
 /* --- sizes --- */

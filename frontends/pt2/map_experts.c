@@ -66,6 +66,26 @@ qf_pt2_outcome qf_pt2_map_bucketize(qf_pt2_call *call) {
     return qf_pt2_done(call, qf_pt2_reduce(call, QF_OP_reduce_sum, qf_pt2_cast(call, below, dtype), axes, 1, false));
 }
 
+/* Whether each element is one of the others. */
+qf_pt2_outcome qf_pt2_map_is_in(qf_pt2_call *call) {
+    qf_pt2_pair pair;
+    if (qf_pt2_rank(call, qf_pt2_in(call, "elements")) >= QF_MAX_RANK ||
+        qf_pt2_rank(call, qf_pt2_in(call, "test_elements")) > QF_MAX_RANK)
+        return qf_pt2_decline(call, no_shape);
+    if (!qf_pt2_promote(call, "elements", "test_elements", false, &pair) || pair.result == QF_I1)
+        return qf_pt2_decline(call, "it mixes element types, or reads some, that QFuse does not have");
+    uint32_t rank = qf_pt2_rank(call, pair.a);
+    int64_t axes[] = {rank};
+    qf_dim count =
+        qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), pair.b), qf_pt2_rank(call, pair.b));
+    qf_value others = qf_import_view(qf_pt2_target(call), pair.b, &count, 1);
+    qf_value equal = binary(call, QF_OP_equal, qf_pt2_unsqueeze(call, pair.a, rank), others);
+    qf_value found = qf_pt2_reduce(call, QF_OP_reduce_sum, qf_pt2_cast(call, equal, QF_I64), axes, 1, false);
+    found = qf_pt2_cast(call, found, QF_I1);
+    if (qf_pt2_bool(call, "invert", false)) found = qf_import_unary(qf_pt2_target(call), QF_OP_not, found);
+    return qf_pt2_done(call, found);
+}
+
 /* --- groups of rows --- */
 /* For each of `rows` how many of the groups, which end at `ends`, lie before it: [rows, 1]. */
 static qf_value group_of(qf_pt2_call *call, qf_value ends, qf_dim rows) {

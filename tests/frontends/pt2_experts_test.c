@@ -88,6 +88,18 @@ static void boundaries(void **unused) {
            inputs, 2, (float[]){0, 2, 2, 3, 3, 3}, 6);
 }
 
+static void members(void **unused) {
+    (void)unused;
+    int64_t x[] = {3, 1, 2, 1}, others[] = {1, 3};
+    expect("input x 5[2,2]\ninput o 5[2]\nm 12[2,2] = aten.isin.Tensor_Tensor elements=%x test_elements=%o\n"
+           "y 7[2,2] = aten.to.dtype self=%m dtype=dtype:7\noutput y\n",
+           (void *[]){x, others}, 2, (float[]){1, 1, 0, 1}, 4);
+    expect(
+        "input x 5[2,2]\ninput o 5[2]\nm 12[2,2] = aten.isin.Tensor_Tensor elements=%x test_elements=%o invert=true\n"
+        "y 7[2,2] = aten.to.dtype self=%m dtype=dtype:7\noutput y\n",
+        (void *[]){x, others}, 2, (float[]){0, 0, 1, 0}, 4);
+}
+
 static void others_stay_opaque(void **unused) {
     (void)unused;
     static const struct left {
@@ -121,8 +133,8 @@ static void others_stay_opaque(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(histograms), cmocka_unit_test(groups_of_rows),     cmocka_unit_test(orders),
-        cmocka_unit_test(boundaries), cmocka_unit_test(others_stay_opaque),
+        cmocka_unit_test(histograms), cmocka_unit_test(groups_of_rows), cmocka_unit_test(orders),
+        cmocka_unit_test(boundaries), cmocka_unit_test(members),        cmocka_unit_test(others_stay_opaque),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

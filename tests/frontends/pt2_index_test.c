@@ -77,6 +77,22 @@ static void parts_and_repeats(void **unused) {
            (float[]){9, 0, 1, 2, 9, 9, 3, 4, 5, 9}, 10);
 }
 
+static void coordinates(void **unused) {
+    (void)unused;
+    float y[] = {7, 8};
+    expect("input x 7[3]\ninput y 7[2]\na 7[3,2]; b 7[3,2] = aten.meshgrid.indexing tensors=[%x,%y] indexing='ij\n"
+           "c 7[3,4] = aten.cat.default tensors=[%a,%b] dim=1\noutput c\n",
+           (void *[]){y}, 1, (float[]){0, 0, 7, 8, 1, 1, 7, 8, 2, 2, 7, 8}, 12);
+    expect("input x 7[3]\ninput y 7[2]\na 7[2,3]; b 7[2,3] = aten.meshgrid.indexing tensors=[%x,%y] indexing='xy\n"
+           "c 7[2,6] = aten.cat.default tensors=[%a,%b] dim=1\noutput c\n",
+           (void *[]){y}, 1, (float[]){0, 1, 2, 7, 7, 7, 0, 1, 2, 8, 8, 8}, 12);
+    expect("input x 7[5]\nl 7[5] = aten.linspace.default start=-1 end=1 steps=5\n"
+           "y 7[5] = aten.add.Tensor self=%x other=%l\noutput y\n",
+           NULL, 0, (float[]){-1, 0.5F, 2, 3.5F, 5}, 5);
+    expect("input x 7[2,3]\ne 7[2,3] = aten.eye.m n=2 m=3\ny 7[2,3] = aten.mul.Tensor self=%x other=%e\noutput y\n",
+           NULL, 0, (float[]){0, 0, 0, 0, 4, 0}, 6);
+}
+
 static void reductions(void **unused) {
     (void)unused;
     expect("input x 7[2,3]\ny 7[3] = aten.sum.dim_IntList self=%x dim=[0]\noutput y\n", NULL, 0, (float[]){3, 5, 7}, 3);
@@ -119,11 +135,9 @@ static void custom_norms_and_activations(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_at_indices),
-        cmocka_unit_test(writes_at_indices),
-        cmocka_unit_test(parts_and_repeats),
-        cmocka_unit_test(reductions),
-        cmocka_unit_test(custom_norms_and_activations),
+        cmocka_unit_test(reads_at_indices),  cmocka_unit_test(writes_at_indices),
+        cmocka_unit_test(parts_and_repeats), cmocka_unit_test(coordinates),
+        cmocka_unit_test(reductions),        cmocka_unit_test(custom_norms_and_activations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
