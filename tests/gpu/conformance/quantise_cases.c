@@ -150,7 +150,8 @@ static void dynamics(suite *to) {
                               form & 1 ? ", upper_bound=%u" : "", qf_dtype_name(targets[j]), all[k].attributes);
                     case_output(test, "y", bound_of(QF_OP_dynamic_quantize, sources[i], targets[j]));
                     case_output(test, "s", bound_of(QF_OP_dynamic_quantize, sources[i], QF_F32));
-                    test->small = shape_count(all[k].x) < 3000;
+                    /* Rows that several warps share too. */
+                    test->small = shape_count(all[k].x) < 3000 || (all[k].x.dims[1] == 5128 && form == 0 && j == 0);
                     case_end(test);
                 }
     static const double rows[] = {0, 0, 0, 0, NAN, 1, 2, -3, INFINITY, 1, 2, 3, NAN, NAN, NAN, NAN};
