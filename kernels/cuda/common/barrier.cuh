@@ -70,8 +70,8 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t address, uint32_t r
     return result;
 }
 
-// Arrives on a barrier of CTA `rank`, after this thread's reads of shared memory. Writes for the other CTA need
-// barrier_release_at, which waits for all that this thread has under way.
+// Arrives on a barrier of CTA `rank`. It may overtake loads of shared memory whose values nothing has used yet: they,
+// and writes for the other CTA, need barrier_release_at, which waits for all that this thread has under way.
 __device__ __forceinline__ void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(cluster_address(barrier, rank)) : "memory");
 }

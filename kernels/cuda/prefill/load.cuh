@@ -185,7 +185,9 @@ __device__ __forceinline__ int share_draw(Barriers<C> &b, int drawn, const Ring<
     barrier_wait_cluster(shared_address(&b.draw_full), parity);
     drawn = *const_cast<volatile int *>(&b.draw);
     __syncwarp();
-    if ((threadIdx.x & 31) == 0) barrier_arrive_at(shared_address(&b.draw_empty), 0);
+    // Of the cluster's scope: a plain arrival may overtake the load, and did so where nothing used the number before
+    // it.
+    if ((threadIdx.x & 31) == 0) barrier_release_at(shared_address(&b.draw_empty), 0);
     return drawn;
 }
 
