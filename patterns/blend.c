@@ -13,20 +13,17 @@ static bool condition_of_number(qf_labelling *labels, const qf_abstract *value, 
 }
 
 bool qf_blend_read(qf_labelling *labels, const qf_score_step *add, const qf_score_step *scale, double *out_fill) {
-    qf_abstract factor, addend;
+    qf_abstract factor, addend = {.kind = QF_ABSTRACT_UNKNOWN};
     qf_condition kept, added;
     if (add->kind != QF_SCORE_ADD || scale->kind != QF_SCORE_SCALE || scale->number != 1.0) return false;
     qf_mask_evaluate(labels, scale->value, &scale->axes, &factor);
     if (!qf_abstract_is_binary(&factor)) return false;
-    double fill;
-    if (qf_constants_blend(labels, scale->value, &scale->axes, add->value, &add->axes, &fill)) {
-        *out_fill = fill * add->number;
-        return true;
-    }
     qf_mask_evaluate(labels, add->value, &add->axes, &addend);
-    if (!condition_of_number(labels, &factor, 1.0, &kept) || !condition_of_number(labels, &addend, 0.0, &added) ||
-        !qf_condition_equal(labels, &kept, &added))
-        return false;
-    *out_fill = (addend.a == 0.0 ? addend.b : addend.a) * add->number;
-    return true;
+    double fill = addend.a == 0.0 ? addend.b : addend.a;
+    bool found = condition_of_number(labels, &factor, 1.0, &kept) &&
+                 condition_of_number(labels, &addend, 0.0, &added) && qf_condition_equal(labels, &kept, &added);
+    if (!found) /* constants in no band: every element is compared */
+        found = qf_constants_blend(labels, scale->value, &scale->axes, add->value, &add->axes, &fill);
+    *out_fill = found ? fill * add->number : 0.0;
+    return found;
 }
