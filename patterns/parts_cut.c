@@ -206,15 +206,26 @@ static bool find_parts(cutting *c) {
     return c->count > 1;
 }
 
-static bool parts_are_disjoint(const cutting *c) {
+/* Part a ends before part b starts: as parts of one split, or provably. */
+static bool stands_before(const cutting *c, const part *a, const part *b) {
     qf_symbol_facts facts = qf_graph_facts(c->graph);
+    qf_node node = qf_value_producer(c->graph, a->value);
+    if (node.id == qf_value_producer(c->graph, b->value).id)
+        return qf_value_at(c->graph, a->value)->result_index < qf_value_at(c->graph, b->value)->result_index;
+    return qf_dim_nonnegative(c->context, &facts, qf_dim_subtract(c->context, b->start, a->end));
+}
+
+/* Directly, or with others between: no part ends before it starts. */
+static bool parts_are_disjoint(const cutting *c) {
+    bool before[MAX_PARTS][MAX_PARTS];
     for (uint32_t i = 0; i < c->count; i++)
-        for (uint32_t j = 0; j < i; j++) {
-            const part *a = &c->parts[i], *b = &c->parts[j];
-            if (!qf_dim_nonnegative(c->context, &facts, qf_dim_subtract(c->context, a->start, b->end)) &&
-                !qf_dim_nonnegative(c->context, &facts, qf_dim_subtract(c->context, b->start, a->end)))
-                return false;
-        }
+        for (uint32_t j = 0; j < c->count; j++) before[i][j] = i != j && stands_before(c, &c->parts[i], &c->parts[j]);
+    for (uint32_t k = 0; k < c->count; k++)
+        for (uint32_t i = 0; i < c->count; i++)
+            for (uint32_t j = 0; j < c->count; j++) before[i][j] = before[i][j] || (before[i][k] && before[k][j]);
+    for (uint32_t i = 0; i < c->count; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (!before[i][j] && !before[j][i]) return false;
     return true;
 }
 

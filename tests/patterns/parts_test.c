@@ -50,6 +50,14 @@ static const reading readings[] = {
      "  %p = permute %a {order=[2, 0, 1, 3]}\n  %x, %m, %w = split %p {axis=0, sizes=[2, X - 2, Y]}\n" QUANTISE(
          "x8", "x", "s") QUANTISE("m8", "m", "r") QUANTISE("z", "w", "s") "  %y = concat %m8, %x8 {axis=0}\n",
      3},
+    {"sizes_that_nobody_compared", JOINT,
+     ATTENTION "  %x, %m, %w = split %a {axis=2, sizes=[3, X - 3, Y]}\n" QUANTISE("x8", "x", "s")
+         QUANTISE("m8", "m", "r") QUANTISE("z", "w", "s") "  %y = concat %m8, %x8 {axis=2}\n",
+     3},
+    {"slices_that_follow_each_other", JOINT,
+     ATTENTION TOKENS SLICE("x", "t", "0", "3") SLICE("m", "t", "3", "X") SLICE("w", "t", "X", "X + Y")
+         QUANTISE("x8", "x", "s") QUANTISE("m8", "m", "r") QUANTISE("z", "w", "s") "  %y = concat %m8, %x8 {axis=1}\n",
+     3},
     {"a_part_that_nobody_reads", JOINT,
      ATTENTION TOKENS "  %x, %m, %w = split %t {axis=1, sizes=[1, X - 1, Y]}\n" BOTH("s", "r"), 2},
     {"packed_batch_of_one", "%q: f32[1, 4, X + Y, 8], %k: f32[1, 2, S, 8], %v: f32[1, 2, S, 6]" SCALES,
