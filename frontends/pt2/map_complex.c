@@ -105,12 +105,24 @@ qf_pt2_outcome qf_pt2_map_part(qf_pt2_call *call) {
     return qf_pt2_done(call, qf_pt2_squeeze(call, part_of(call, x, which), qf_pt2_rank(call, x) - 1));
 }
 
+static qf_value conjugate(qf_pt2_call *call, qf_value x) {
+    qf_value im = part_of(call, x, 1);
+    return join(call, part_of(call, x, 0), im.id ? qf_import_unary(qf_pt2_target(call), QF_OP_neg, im) : im);
+}
+
 qf_pt2_outcome qf_pt2_map_conjugate(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
-    if (!call->complex) return qf_pt2_done(call, x);
-    qf_value parts[] = {part_of(call, x, 0), part_of(call, x, 1)};
-    parts[1] = parts[1].id ? qf_import_unary(qf_pt2_target(call), QF_OP_neg, parts[1]) : parts[1];
-    return qf_pt2_done(call, join(call, parts[0], parts[1]));
+    return qf_pt2_done(call, call->complex ? conjugate(call, x) : x);
+}
+
+/* The last two axes change places; mH and adjoint are conjugated as well. */
+static qf_pt2_outcome map_matrix_transpose(qf_pt2_call *call) {
+    qf_value x = qf_pt2_in(call, "self");
+    uint32_t rank = qf_pt2_rank(call, x);
+    if (rank > QF_MAX_RANK) return qf_pt2_decline(call, not_these);
+    if (rank > 2) x = qf_pt2_swap(call, x, rank - 3, rank - 2);
+    bool conjugates = strstr(call->row->target, "mH") || strstr(call->row->target, "adjoint");
+    return qf_pt2_done(call, conjugates ? conjugate(call, x) : x);
 }
 
 /* The shape that two values broadcast to. */
@@ -340,6 +352,7 @@ static const complex_row complex_rows[] = {
     MOVES(join, ALL, true),
     MOVES(index, FIRST, false),
     MOVES(embedding, FIRST, false),
+    {qf_pt2_map_matrix_transpose, map_matrix_transpose, FIRST, SAME_KIND, true},
     {qf_pt2_map_gather, map_gather, FIRST, SAME_KIND, false},
     {qf_pt2_map_unary, map_unary, FIRST, SAME_KIND, true},
     {qf_pt2_map_unary_float, map_exponential, FIRST, SAME_KIND, true},
