@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/common/random.cuh"
 #include "bench/common/timing.cuh"
 #include "cells.h"
 #include "kernels/cuda/common/barrier.cuh"
@@ -51,13 +52,8 @@ cudaStream_t g_stream;
 __global__ void fill_random(uint32_t *data, size_t words, uint32_t seed, int dtype) {
     const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
     for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += stride) {
-        uint64_t state = (i + 1) * 0x9E3779B97F4A7C15ull + seed;
         float x[4];
-        for (int k = 0; k < 4; ++k) {
-            state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-            const float u = ((state >> 40) + 1) * (1.0f / 16777217.0f), v = (state & 0xFFFFFF) * (1.0f / 16777216.0f);
-            x[k] = sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
-        }
+        random_normal(x, i, seed);
         if (dtype == QF_DECODE_BF16) {
             data[i] = qfuse::f32_to_bf16x2(x[0], x[1]);
         } else if (dtype == QF_DECODE_E5M2) {

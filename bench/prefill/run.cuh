@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/common/random.cuh"
 #include "bench/common/timing.cuh"
 #include "cells.h"
 #include "kernels/cuda/common/output.cuh"
@@ -33,17 +34,11 @@ struct Device {
     cudaStream_t stream = nullptr;
 };
 
-// Random normal numbers, four at a time.
 __global__ void fill_random(uint8_t *data, size_t groups, int dtype, uint32_t seed) {
     const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
     for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < groups; i += stride) {
-        uint64_t state = (i + 1) * 0x9E3779B97F4A7C15ull + seed;
         float x[4];
-        for (int k = 0; k < 4; ++k) {
-            state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-            const float u = ((state >> 40) + 1) * (1.0f / 16777217.0f), v = (state & 0xFFFFFF) * (1.0f / 16777216.0f);
-            x[k] = sqrtf(-2.0f * logf(u)) * cospif(2.0f * v);
-        }
+        random_normal(x, i, seed);
         if (dtype == QF_PREFILL_E4M3) {
             reinterpret_cast<uint32_t *>(data)[i] =
                 qfuse::f32_to_e4m3x2(x[0], x[1]) | static_cast<uint32_t>(qfuse::f32_to_e4m3x2(x[2], x[3])) << 16;
