@@ -8,17 +8,22 @@
 #include "base/convert.h"
 #include "patterns/trace.h"
 
-static qf_value emit(qf_emitter *emitter, qf_op op, const qf_value *operands, uint32_t operand_count,
-                     const qf_attribute *attributes, qf_type type) {
-    if (!type.id) return (qf_value){0};
+qf_node qf_emit_node(qf_emitter *emitter, qf_op op, const qf_value *operands, uint32_t operand_count,
+                     const qf_attribute *attributes, qf_type type, uint64_t tag) {
     qf_node_spec spec = {.op = op,
                          .operands = operands,
                          .operand_count = operand_count,
                          .attributes = attributes,
                          .result_count = 1,
                          .result_types = &type,
-                         .location = emitter->location};
-    qf_node node = qf_graph_insert(emitter->graph, emitter->before, &spec);
+                         .location = emitter->location,
+                         .tag = tag};
+    return type.id ? qf_graph_insert(emitter->graph, emitter->before, &spec) : (qf_node){0};
+}
+
+static qf_value emit(qf_emitter *emitter, qf_op op, const qf_value *operands, uint32_t operand_count,
+                     const qf_attribute *attributes, qf_type type) {
+    qf_node node = qf_emit_node(emitter, op, operands, operand_count, attributes, type, 0);
     return node.id ? qf_node_result(emitter->graph, node, 0) : (qf_value){0};
 }
 

@@ -20,7 +20,10 @@ typedef struct qf_emitter {
 qf_value qf_arrange(qf_emitter *emitter, qf_value value, const qf_axes *axes, const qf_axes *target, bool expand);
 
 qf_value qf_emit_view(qf_emitter *emitter, qf_value value, const qf_dim *dims,
-                      uint32_t rank);                                       /* none where dims are equal */
+                      uint32_t rank); /* none where dims are equal */
+/* A node of one result; 0 where it, or its type, could not be made. */
+qf_node qf_emit_node(qf_emitter *emitter, qf_op op, const qf_value *operands, uint32_t operand_count,
+                     const qf_attribute *attributes, qf_type type, uint64_t tag);
 qf_value qf_emit_cast(qf_emitter *emitter, qf_value value, qf_dtype dtype); /* none where dtype is equal */
 /* Elements [start, end) along the axis. */
 qf_value qf_emit_slice(qf_emitter *emitter, qf_value value, uint32_t axis, qf_dim start, qf_dim end);

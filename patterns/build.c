@@ -288,15 +288,8 @@ static qf_node insert_attention(qf_candidate *c, qf_emitter *emitter, const qf_v
     fill_attributes(c, graph, qf_value_dtype(graph, operands[QF_IN(attention, q)]), attributes);
     for (uint32_t i = 0; i < 4; i++) dims[i] = qf_labelling_extent(&c->labels, out_axes->axis[i]);
     qf_type type = qf_type_tensor(graph->context, qf_value_dtype(graph, c->result), dims, 4);
-    qf_node_spec spec = {.op = QF_OP_attention,
-                         .operands = operands,
-                         .operand_count = OPERANDS,
-                         .attributes = attributes,
-                         .result_count = 1,
-                         .result_types = &type,
-                         .location = emitter->location,
-                         .tag = qf_node_at(graph, c->node)->tag};
-    return type.id ? qf_graph_insert(graph, emitter->before, &spec) : (qf_node){0};
+    return qf_emit_node(emitter, QF_OP_attention, operands, OPERANDS, attributes, type,
+                        qf_node_at(graph, c->node)->tag);
 }
 
 static qf_location fused_location(const qf_candidate *c) {

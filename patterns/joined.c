@@ -43,15 +43,7 @@ static qf_value layout_again(qf_emitter *emitter, qf_value value) {
 
 static qf_value insert(qf_emitter *emitter, qf_op op, const qf_value *operands, uint32_t count,
                        const qf_attribute *attributes, qf_type type, uint64_t tag) {
-    qf_node_spec spec = {.op = op,
-                         .operands = operands,
-                         .operand_count = count,
-                         .attributes = attributes,
-                         .result_count = 1,
-                         .result_types = &type,
-                         .location = emitter->location,
-                         .tag = tag};
-    qf_node node = type.id ? qf_graph_insert(emitter->graph, emitter->before, &spec) : (qf_node){0};
+    qf_node node = qf_emit_node(emitter, op, operands, count, attributes, type, tag);
     return node.id ? qf_node_result(emitter->graph, node, 0) : (qf_value){0};
 }
 

@@ -231,19 +231,6 @@ static bool parts_are_disjoint(const cutting *c) {
 
 /* --- the rewrite --- */
 
-static qf_node insert(const cutting *c, qf_node before, const qf_value *operands, const qf_attribute *attributes,
-                      qf_type type, qf_location location, uint64_t tag) {
-    qf_node_spec spec = {.op = QF_OP_attention,
-                         .operands = operands,
-                         .operand_count = OPERANDS,
-                         .attributes = attributes,
-                         .result_count = 1,
-                         .result_types = &type,
-                         .location = location,
-                         .tag = tag};
-    return type.id ? qf_graph_insert(c->graph, before, &spec) : (qf_node){0};
-}
-
 static void copy_attention(const cutting *c, qf_value *operands, qf_attribute *attributes) {
     for (uint32_t i = 0; i < OPERANDS; i++) operands[i] = operand(c, i);
     memcpy(attributes, qf_node_at(c->graph, c->attention)->attributes,
@@ -264,7 +251,9 @@ static bool target_can(const cutting *c, const qf_rules_options *options) {
     attributes[QF_ATTR(attention, out_mode)].integer = wanted.mode;
     attributes[QF_ATTR(attention, out_compute)].integer = wanted.compute;
     qf_type type = qf_type_with_dtype(c->context, qf_value_type(c->graph, c->result), wanted.dtype);
-    qf_node probe = insert(c, c->quantize, operands, attributes, type, qf_node_at(c->graph, c->attention)->location, 0);
+    qf_emitter emitter = {
+        .graph = c->graph, .before = c->quantize, .location = qf_node_at(c->graph, c->attention)->location};
+    qf_node probe = qf_emit_node(&emitter, QF_OP_attention, operands, OPERANDS, attributes, type, 0);
     if (!probe.id) return false;
     bool supported = options->supports(options->supports_user, c->graph, probe, reason, sizeof reason);
     qf_graph_erase(c->graph, probe);
@@ -359,7 +348,7 @@ static qf_node build_part(cutting *c, const part *p, qf_string rule, uint64_t ta
     memcpy(dims, qf_value_dims(graph, c->result), sizeof dims);
     dims[c->row_axis] = count;
     qf_type type = qf_type_tensor(c->context, qf_value_dtype(graph, c->result), dims, 4);
-    qf_node made = insert(c, node, operands, attributes, type, emitter.location, tag);
+    qf_node made = qf_emit_node(&emitter, QF_OP_attention, operands, OPERANDS, attributes, type, tag);
     if (!made.id) return made;
     from.axis[c->row_axis] = to.axis[p->axis] = rows;
     qf_value value = qf_arrange(&emitter, qf_node_result(graph, made, 0), &from, &to, true);
