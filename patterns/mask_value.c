@@ -22,11 +22,27 @@ static double rounded(qf_dtype dtype, double number) {
     return qf_dtype_kind_of(dtype) == QF_DTYPE_KIND_INTEGER ? trunc(number) : number;
 }
 
-static void round_numbers(qf_dtype dtype, qf_abstract *out) {
+/* Whether integers of 8 bits, which wrap, hold the number. */
+static bool holds_number(qf_dtype dtype, double number) {
+    if (dtype == QF_I8) return number >= -128.0 && number <= 127.0;
+    return dtype != QF_U8 || (number >= 0.0 && number <= 255.0);
+}
+
+/* What is left of numbers that wrapped is not followed; indices may wrap at some size. */
+static bool may_wrap(const qf_mask_evaluation *e, qf_dtype dtype, const qf_abstract *out) {
+    double number;
+    if (dtype != QF_I8 && dtype != QF_U8) return false;
+    if (out->kind == QF_ABSTRACT_SELECT) return !holds_number(dtype, out->a) || !holds_number(dtype, out->b);
+    if (out->kind != QF_ABSTRACT_NUMBER && out->kind != QF_ABSTRACT_INTEGER) return false;
+    return !qf_abstract_number(e, out, &number) || !holds_number(dtype, number);
+}
+
+static void round_numbers(const qf_mask_evaluation *e, qf_dtype dtype, qf_abstract *out) {
     if (out->kind == QF_ABSTRACT_NUMBER)
         qf_abstract_set_number(out, rounded(dtype, out->number));
     else if (out->kind == QF_ABSTRACT_SELECT)
         qf_abstract_set_select(out, out->condition, rounded(dtype, out->a), rounded(dtype, out->b));
+    if (may_wrap(e, dtype, out)) qf_abstract_set_unknown(out);
 }
 
 /* A boolean value is the conjunction of its clauses, so that it may stand for the origin of each: needed where the
@@ -289,7 +305,7 @@ void qf_mask_evaluate_at(qf_mask_evaluation *e, uint32_t depth, qf_value value, 
             evaluate_node(e, depth + 1, value, node, axes, out);
         }
     }
-    round_numbers(qf_value_dtype(graph, value), out);
+    round_numbers(e, qf_value_dtype(graph, value), out);
     if (out->kind == QF_ABSTRACT_UNKNOWN && qf_mask_kind(e, value) == QF_DTYPE_KIND_BOOL) {
         qf_condition condition;
         if (qf_condition_opaque(labels, value, axes, false, &condition)) qf_abstract_set_condition(out, condition);

@@ -134,11 +134,12 @@ static void a_column_that_is_not_the_one_cut_off(void **state) {
                   QF_REASON_softmax_axis);
 }
 
-#define ONE    NUMBER("one", "1.0")
-#define C      NUMBER("c", "-10000.0")
-#define CAUSAL INDICES("T", "T") "  %seen = greater_equal %i, %j\n"
-#define BLEND  "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES
-#define HIDING "  %n = sub %one, %m\n  %h = mul %n, %c\n"
+#define ONE             NUMBER("one", "1.0")
+#define C               NUMBER("c", "-10000.0")
+#define CAUSAL_OF(name) INDICES("T", "T") "  %" name " = greater_equal %i, %j\n"
+#define CAUSAL          CAUSAL_OF("seen")
+#define BLEND           "  %l0 = mul %s, %m\n  %l = add %l0, %h\n" SOFTMAX VALUES
+#define HIDING          "  %n = sub %one, %m\n  %h = mul %n, %c\n"
 
 /* s * m + b replaces scores only where m is 0 or 1 and b hides what m sets to zero, and nothing else. */
 static void blends_that_replace_no_scores(void **state) {
@@ -198,6 +199,36 @@ static void blends_that_replace_no_scores(void **state) {
     for (size_t i = 0; i < QF_COUNT_OF(cases); i++) expect_reason(cases[i].inputs, cases[i].body, cases[i].reason);
 }
 
+#define MASK_OF(text) SCORES C text "  %l = where %seen, %s, %c\n" SOFTMAX VALUES
+#define BYTES(dtype)                                                                                                   \
+    "  %i0 = iota {shape=[T, 1]}\n  %j0 = iota {shape=[1, T], axis=1}\n"                                               \
+    "  %i = cast %i0 {dtype=" dtype "}\n  %j = cast %j0 {dtype=" dtype "}\n"
+
+/* Integers of 8 bits wrap: what is made of them is a mask that only a run tells. */
+static void masks_of_numbers_that_wrap(void **state) {
+    (void)state;
+    static const char *const bodies[] = {
+        MASK_OF(BYTES("i8") "  %seen = greater_equal %i, %j\n"),
+        MASK_OF("  %i = iota {shape=[T, 1], dtype=u8}\n  %j = iota {shape=[1, T], axis=1, dtype=u8}\n"
+                "  %seen = greater_equal %i, %j\n"),
+        MASK_OF(BYTES("u8") "  %d = sub %i, %j\n  %n = constant {value=u8[] 0}\n  %seen = greater_equal %d, %n\n"),
+        MASK_OF(CAUSAL_OF("before") "  %b = cast %before {dtype=i8}\n  %n = constant {value=i8[] 64}\n"
+                                    "  %b1 = mul %b, %n\n  %b2 = mul %b1, %n\n  %seen = cast %b2 {dtype=i1}\n"),
+        MASK_OF(CAUSAL_OF("before") "  %b = cast %before {dtype=u8}\n  %n = constant {value=u8[] 1}\n"
+                                    "  %b1 = sub %b, %n\n  %b2 = cast %b1 {dtype=i32}\n"
+                                    "  %n2 = constant {value=i32[] 0}\n  %seen = greater_equal %b2, %n2\n"),
+    };
+    for (size_t i = 0; i < QF_COUNT_OF(bodies); i++) {
+        bench b;
+        raise_body(&b, SQUARE, bodies[i]);
+        qf_node node = raised(&b);
+        assert_true(qf_node_operand(b.graph, node, QF_IN(attention, mask)).id != 0 ||
+                    qf_node_operand(b.graph, node, QF_IN(attention, bias)).id != 0);
+        assert_false(qf_node_attribute(b.graph, node, QF_ATTR(attention, causal))->integer);
+        bench_close(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probabilities_zeroed_over_a_fill_that_counts),
@@ -211,6 +242,7 @@ int main(void) {
         cmocka_unit_test(a_floor_that_hides_nothing),
         cmocka_unit_test(a_column_that_differs_along_rows),
         cmocka_unit_test(blends_that_replace_no_scores),
+        cmocka_unit_test(masks_of_numbers_that_wrap),
         cmocka_unit_test(a_column_that_is_not_the_one_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
