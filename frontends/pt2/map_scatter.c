@@ -137,8 +137,13 @@ static qf_dtype fold_dtype(qf_dtype dtype) {
 }
 
 static qf_value neutral(qf_pt2_call *call, fold kind, qf_dtype dtype) {
-    double number = kind == PRODUCT ? 1 : kind == MAXIMUM ? -INFINITY : kind == MINIMUM ? INFINITY : 0;
-    return qf_pt2_scalar(call, dtype, number);
+    int bits = (int)qf_dtype_bits(dtype);
+    double least = -INFINITY, greatest = INFINITY;
+    if (!qf_dtype_is_float(dtype)) {
+        least = dtype == QF_U8 ? 0 : -ldexp(1, bits - 1);
+        greatest = dtype == QF_U8 ? 255 : ldexp(1, bits - 1) - 1;
+    }
+    return qf_pt2_scalar(call, dtype, kind == PRODUCT ? 1 : kind == MAXIMUM ? least : kind == MINIMUM ? greatest : 0);
 }
 
 /* x [.., S along axis, .., T] folded over S, with T in its place. */

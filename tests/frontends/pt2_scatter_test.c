@@ -100,6 +100,35 @@ static void folds(void **unused) {
            (void *[]){to_rows}, 1, (float[]){1, 2, 9, 4, 5, 6}, 6);
 }
 
+/* Of integers of every width, below and above 0. */
+static void folds_extremes_of_integers(void **unused) {
+    (void)unused;
+    static const int types[] = {2, 4, 5}; /* i8, i32, i64 */
+    static const struct {
+        const char *call;
+        float sign, wanted[6];
+    } all[] = {
+        {"amax", -1, {-1, -2, -3, -4, -5, -6}},
+        {"amin", 1, {1, 2, 3, 4, 5, 6}},
+        {"amax include_self=false", -1, {-10, -20, -3, -50, -5, -6}},
+        {"amin include_self=false", 1, {10, 20, 3, 50, 5, 6}},
+    };
+    for (size_t i = 0; i < QF_COUNT_OF(all); i++)
+        for (size_t k = 0; k < QF_COUNT_OF(types); k++) {
+            char text[768];
+            (void)snprintf(text, sizeof text,
+                           PAIRS "xn 7[2,3] = aten.mul.Scalar self=%%x other=%.1f\n"
+                                 "sn 7[2,2] = aten.mul.Scalar self=%%s other=%.1f\n"
+                                 "c %d[2,3] = aten.to.dtype self=%%xn dtype=dtype:%d\n"
+                                 "d %d[2,2] = aten.to.dtype self=%%sn dtype=dtype:%d\n"
+                                 "a %d[2,3] = aten.scatter_reduce.two self=%%c dim=1 index=%%i src=%%d reduce='%s\n"
+                                 "y 7[2,3] = aten.to.dtype self=%%a dtype=dtype:7\noutput y\n",
+                           (double)all[i].sign, (double)all[i].sign, types[k], types[k], types[k], types[k], types[k],
+                           all[i].call);
+            expect(text, (void *[]){pairs, rows}, 2, all[i].wanted, 6);
+        }
+}
+
 static void replaces(void **unused) {
     (void)unused;
     int64_t other[] = {2, 1, 0, 1}, zero[] = {0};
@@ -189,6 +218,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_finite_stays_in_its_row),
         cmocka_unit_test(adds_at_tuples),
         cmocka_unit_test(folds),
+        cmocka_unit_test(folds_extremes_of_integers),
         cmocka_unit_test(replaces),
         cmocka_unit_test(writes_symbolic_numbers),
         cmocka_unit_test(writes_where_a_mask_is_true),
