@@ -3,6 +3,8 @@
  * Next: parts_cut.c. */
 #include "patterns/parts.h"
 
+#include <math.h>
+
 #include "patterns/arrange.h"
 #include "patterns/predicates.h"
 
@@ -46,6 +48,7 @@ typedef struct region {
     uint32_t count, quantise_count;
     uint32_t joints;   /* all but layout */
     uint32_t products; /* by 0 and 1 */
+    uint32_t selects;  /* of zeros */
     qf_output_quantise wanted;
 } region;
 
@@ -91,7 +94,8 @@ static bool sets_to_zero(const qf_graph *graph, const qf_use *use, uint32_t *out
     }
     if (op != QF_OP_where || index == QF_IN(where, condition)) return false;
     *out_other = index == QF_IN(where, a) ? QF_IN(where, b) : QF_IN(where, a);
-    return qf_value_uniform(graph, qf_node_operand(graph, use->user, *out_other), &number) && number == 0.0;
+    return qf_value_uniform(graph, qf_node_operand(graph, use->user, *out_other), &number) && number == 0.0 &&
+           !signbit(number); /* which has a code of its own */
 }
 
 static bool add_users(const qf_graph *graph, qf_value value, region *out) {
@@ -108,6 +112,7 @@ static bool add_users(const qf_graph *graph, qf_value value, region *out) {
         if (!(joint || qf_op_is_replayable(op)) || out->count == MAX_REGION) return false;
         out->joints += joint;
         out->products += op == QF_OP_mul;
+        out->selects += op == QF_OP_where;
         out->nodes[out->count++] = use->user;
     }
     return true;
@@ -234,9 +239,20 @@ static bool quantise_operands(qf_graph *graph, const region *r, qf_node node, qf
     }
 }
 
+/* Whether zero quantises to the code 0: not by a scale of zero, infinity or NaN, also where it is rounded to 16 bits or
+ * its reciprocal taken, and not to the same bits by a negative one. */
+static bool zero_stays_zero(const qf_graph *graph, const region *r) {
+    double scale;
+    return qf_value_uniform(graph, r->wanted.scale, &scale) && scale >= 0x1p-14 && scale <= 65504.0;
+}
+
 /* Infinity times zero is no number, which the codes of infinity are not: products round. */
+static qf_numerics class_of(const qf_graph *graph, const region *r) {
+    return r->products || (r->selects && !zero_stays_zero(graph, r)) ? QF_NUMERICS_ROUNDING : QF_NUMERICS_EXACT;
+}
+
 static bool class_allows(const qf_graph *graph, qf_node attention, const region *r, qf_numerics numerics) {
-    return !r->products || qf_numerics_at(graph, attention, numerics) >= QF_NUMERICS_ROUNDING;
+    return qf_numerics_at(graph, attention, numerics) >= class_of(graph, r);
 }
 
 static bool hoist(qf_graph *graph, qf_node attention, const region *r, qf_report *report, bool *out_changed) {
@@ -246,7 +262,7 @@ static bool hoist(qf_graph *graph, qf_node attention, const region *r, qf_report
     if (!bring_before(graph, r, r->wanted.scale, before, &budget) || !qf_report_may_rewrite(report)) return true;
     qf_rewrite done = {.number = report->next_number - 1,
                        .rule = qf_intern_c(graph->context, "quantise_before_parts"),
-                       .numerics = r->products ? QF_NUMERICS_ROUNDING : QF_NUMERICS_EXACT,
+                       .numerics = class_of(graph, r),
                        .tag = qf_node_at(graph, attention)->tag};
     qf_location places[] = {qf_node_at(graph, r->quantises[0])->location, qf_node_at(graph, attention)->location};
     done.location = qf_location_fuse(graph, done.rule, places, QF_COUNT_OF(places));

@@ -308,10 +308,42 @@ static const refusal refusals[] = {
     {"replaced_by_one", JOINT ", %b: i1[B, X + Y, 1]",
      ATTENTION TOKENS NUMBER("one", "1.0") "  %g = where %b, %t, %one\n" QUANTISE("y", "g", "s") "  %z = neg %r\n",
      QF_REASON_op_between},
+    {"replaced_by_minus_zero", JOINT ", %b: i1[B, X + Y, 1]",
+     ATTENTION TOKENS NUMBER("zero", "-0.0") "  %g = where %b, %t, %zero\n" QUANTISE("y", "g", "s") "  %z = neg %r\n",
+     QF_REASON_op_between},
     {"a_concatenation_that_others_read", JOINT ", %f: f32[B, X + Y, 8]",
      ATTENTION TOKENS "  %c = concat %t, %f {axis=2}\n" QUANTISE("y", "c", "s") "  %z = neg %c\n",
      QF_REASON_layout_between},
 };
+
+/* Zero over a scale that may be zero or NaN need not be zero. */
+static void zeroed_rows_are_exact_under_known_scales(void **state) {
+    (void)state;
+    static const struct {
+        const char *scale;
+        qf_numerics numerics;
+    } cases[] = {{NUMBER("n", "0.5"), QF_NUMERICS_EXACT},     {"  %n = copy %s\n", QF_NUMERICS_ROUNDING},
+                 {NUMBER("n", "0.0"), QF_NUMERICS_ROUNDING},  {NUMBER("n", "nan"), QF_NUMERICS_ROUNDING},
+                 {NUMBER("n", "-0.5"), QF_NUMERICS_ROUNDING}, {NUMBER("n", "1e-40"), QF_NUMERICS_ROUNDING},
+                 {NUMBER("n", "inf"), QF_NUMERICS_ROUNDING}};
+    for (size_t i = 0; i < QF_COUNT_OF(cases); i++) {
+        bench b;
+        char body[1024];
+        (void)snprintf(body, sizeof body, "%s%s", cases[i].scale,
+                       ATTENTION TOKENS NUMBER("zero", "0.0") "  %g = where %b, %t, %zero\n" QUANTISE(
+                           "y", "g", "n") "  %z = neg %r\n");
+        open_reading(&b, JOINT ", %b: i1[B, X + Y, 1]", body);
+        run_passes(&b, "default");
+        uint32_t found = 0;
+        for (uint32_t k = 0; k < b.report.rewrite_count; k++) {
+            if (b.report.rewrites[k].rule.id != qf_intern_c(b.context, "quantise_before_parts").id) continue;
+            assert_int_equal(b.report.rewrites[k].numerics, cases[i].numerics);
+            found++;
+        }
+        assert_int_equal(found, 1);
+        bench_close(&b);
+    }
+}
 
 static void what_is_not_quantised_in_parts(void **state) {
     (void)state;
@@ -369,9 +401,13 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_are_quantised_by_attention), cmocka_unit_test(names_and_order_do_not_matter),
-        cmocka_unit_test(concatenated_queries_are_not_cut), cmocka_unit_test(what_is_not_quantised_in_parts),
-        cmocka_unit_test(the_limit_of_rewrites_holds),      cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(parts_are_quantised_by_attention),
+        cmocka_unit_test(names_and_order_do_not_matter),
+        cmocka_unit_test(concatenated_queries_are_not_cut),
+        cmocka_unit_test(what_is_not_quantised_in_parts),
+        cmocka_unit_test(zeroed_rows_are_exact_under_known_scales),
+        cmocka_unit_test(the_limit_of_rewrites_holds),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
