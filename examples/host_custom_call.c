@@ -39,7 +39,8 @@ typedef struct host {
 
 static void print_message(void *user, const qf_diagnostic *message) {
     (void)user;
-    if (message->severity == QF_SEVERITY_ERROR) (void)fprintf(stderr, "%s: %s\n", message->location, message->message);
+    if (message->severity != QF_SEVERITY_ERROR) return;
+    (void)fprintf(stderr, "%s%s%s\n", message->location, *message->location ? ": " : "", message->message);
 }
 
 static bool ends_with(const char *text, const char *end) {

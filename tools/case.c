@@ -437,7 +437,10 @@ int tool_case(qf_tool *tool) {
     const char *name = strrchr(state->folder, '/');
     (void)printf("%-44s", name && name[1] ? name + 1 : state->folder);
     (void)printf("%s", state->counts);
-    if (state->unbound) (void)printf(" not run: %u weights without bytes", state->unbound);
+    if (state->unbound)
+        (void)printf(" not run: %u weights without bytes", state->unbound);
+    else if (state->compile_only)
+        (void)printf(" not run: compile_only");
     if (state->rms >= 0) (void)printf(" rms %.2e", state->rms);
     const char *fine = state->unlike ? "ok, unlike its reference" : "ok";
     (void)printf(" %.2f s %s%s\n", tool_now() - start, *state->reason ? "FAIL " : fine, state->reason);

@@ -150,7 +150,8 @@ verify() {
     logged host host
     machine
     cat "$logs/verdicts"
-    ! grep -qv 'exit code   0' "$logs/verdicts"
+    if grep -qvE 'exit code +(0|77),' "$logs/verdicts"; then return 1; fi
+    if grep -q 'exit code  77,' "$logs/verdicts"; then return 77; fi
 }
 
 case ${1:-} in
