@@ -269,3 +269,8 @@ qf_value qf_arrange(qf_emitter *emitter, qf_value value, const qf_axes *axes, co
         dims[i] = expand || axis_present(&list, i) ? qf_labelling_extent(labels, target->axis[i]) : one;
     return qf_emit_view(emitter, value, dims, target->rank);
 }
+
+void qf_take_place(qf_graph *graph, qf_value from, qf_value to) {
+    qf_graph_replace_all_uses(graph, from, to);
+    qf_value_at(graph, to)->name = qf_value_at(graph, from)->name;
+}

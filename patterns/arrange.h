@@ -36,4 +36,7 @@ qf_value qf_emit_scaled(qf_emitter *emitter, qf_op op, qf_value scale, qf_value 
 /* A copy of the node's op and attributes reading `source` as operand 0; its result `index` with the dims it had. */
 qf_value qf_emit_again(qf_emitter *emitter, qf_node node, uint32_t index, qf_value source);
 
+/* All that reads `from` reads `to`, which takes its name. */
+void qf_take_place(qf_graph *graph, qf_value from, qf_value to);
+
 #endif

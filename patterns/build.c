@@ -356,9 +356,7 @@ qf_node qf_candidate_build(qf_candidate *c) {
     if (!node.id) return node;
     qf_value value = restore_result(c, &emitter, qf_node_result(graph, node, 0), &out_axes);
     if (!value.id) return (qf_node){0};
-    qf_string name = qf_value_at(graph, c->result)->name;
-    qf_graph_replace_all_uses(graph, c->result, value);
+    qf_take_place(graph, c->result, value);
     erase_unread(graph, c->result);
-    qf_value_at(graph, value)->name = name;
     return node;
 }

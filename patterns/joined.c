@@ -71,9 +71,7 @@ static bool rewrite(qf_graph *graph, qf_node concat, qf_node first, qf_report *r
     qf_value made = insert(&emitter, QF_OP_dequantize, (qf_value[]){joined, scale}, 2,
                            qf_node_at(graph, first)->attributes, joined.id ? type : (qf_type){0}, 0);
     if (!made.id) return false;
-    qf_string name = qf_value_at(graph, old)->name;
-    qf_graph_replace_all_uses(graph, old, made);
-    qf_value_at(graph, made)->name = name;
+    qf_take_place(graph, old, made);
     qf_graph_erase(graph, concat);
     return qf_report_rewrite(report, &done);
 }

@@ -221,11 +221,8 @@ static bool retype(qf_graph *graph, const region *r) {
 }
 
 static void erase_quantise(qf_graph *graph, qf_node node) {
-    qf_value old = qf_node_result(graph, node, 0), value = qf_node_operand(graph, node, QF_IN(quantize, x));
-    qf_string name = qf_value_at(graph, old)->name;
-    qf_graph_replace_all_uses(graph, old, value);
+    qf_take_place(graph, qf_node_result(graph, node, 0), qf_node_operand(graph, node, QF_IN(quantize, x)));
     qf_graph_erase(graph, node);
-    qf_value_at(graph, value)->name = name;
 }
 
 /* Brings what else a node of the region reads to the type of the codes. */

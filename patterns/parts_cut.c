@@ -354,9 +354,7 @@ static qf_node build_part(cutting *c, const part *p, qf_string rule, uint64_t ta
     qf_value value = qf_arrange(&emitter, qf_node_result(graph, made, 0), &from, &to, true);
     value = qf_emit_view(&emitter, value, qf_value_dims(graph, p->value), qf_value_rank(graph, p->value));
     if (!value.id) return (qf_node){0};
-    qf_string name = qf_value_at(graph, p->value)->name;
-    qf_graph_replace_all_uses(graph, p->value, value);
-    qf_value_at(graph, value)->name = name;
+    qf_take_place(graph, p->value, value);
     return made;
 }
 
