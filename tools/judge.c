@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/convert.h"
+#include "tools/tensors.h"
 
 /* f32 graphs: DESIGN's bound for class rounding. */
 #define LEAST_EQUAL_SHARE 0.99
@@ -112,12 +113,6 @@ static double code_distance(qf_dtype dtype, const qf_tensor *a, const qf_tensor 
     return abs(ordered_x - ordered_y);
 }
 
-static uint64_t element_count(const qf_tensor *tensor) {
-    uint64_t count = 1;
-    for (uint32_t i = 0; i < tensor->rank; i++) count *= (uint64_t)tensor->dims[i];
-    return count;
-}
-
 static float rounded(qf_dtype dtype, float number) {
     return dtype == QF_F32 ? number : qf_round_f32(dtype, number, false);
 }
@@ -135,11 +130,10 @@ static bool quantise_before(const judge *state, qf_node attention, const qf_tens
     qf_dtype compute = (qf_dtype)qf_node_attribute(graph, attention, QF_ATTR(attention, out_compute))->integer;
     float factor = rounded(compute, (float)qf_load_f64(tensor.dtype, tensor.data, 0));
     if (mode == QF_VALUE_mul_recip) factor = rounded(compute, 1.0F / factor);
-    uint64_t count = element_count(was);
-    for (uint64_t i = 0; i < count; i++) {
-        float x = rounded(compute, (float)qf_load_f64(was->dtype, was->data, (int64_t)i));
+    for (int64_t i = 0, count = tensor_count(was); i < count; i++) {
+        float x = rounded(compute, (float)qf_load_f64(was->dtype, was->data, i));
         x = rounded(compute, mode == QF_VALUE_div ? x / factor : x * factor);
-        qf_store_f64(dtype, codes, (int64_t)i, x, true);
+        qf_store_f64(dtype, codes, i, x, true);
     }
     return true;
 }
@@ -194,12 +188,12 @@ static void judge_codes(judge *state, qf_node attention, qf_value new_value, qf_
 static bool judge_site(judge *state, qf_node attention, qf_value old_value, qf_value new_value) {
     qf_tensor was, is, exact;
     if (!qf_interpreter_value(state->before, old_value, &was) || !qf_interpreter_value(state->after, new_value, &is) ||
-        !qf_interpreter_value(state->unrounded, new_value, &exact) || element_count(&was) != element_count(&is))
+        !qf_interpreter_value(state->unrounded, new_value, &exact) || tensor_count(&was) != tensor_count(&is))
         return false;
     uint8_t *codes = NULL;
     bool same = was.dtype == is.dtype;
     if (!same && qf_dtype_is_float8(is.dtype)) {
-        codes = malloc(element_count(&is) + 1);
+        codes = malloc((size_t)tensor_count(&is) + 1);
         same = codes && quantise_before(state, attention, &was, is.dtype, codes);
         was.data = codes;
         was.dtype = is.dtype;

@@ -11,7 +11,7 @@
 #include "base/convert.h"
 #include "frontends/onnx/tensor_file.h"
 
-static int64_t element_count(const qf_tensor *tensor) {
+int64_t tensor_count(const qf_tensor *tensor) {
     int64_t count = 1;
     for (uint32_t i = 0; i < tensor->rank; i++) count *= tensor->dims[i];
     return count;
@@ -84,7 +84,7 @@ bool tensor_convert(qf_tool *tool, qf_tensor *tensor, qf_dtype dtype) {
     qf_tensor converted = *tensor;
     converted.dtype = dtype;
     if (!tensor_allocate(tool, &converted)) return false;
-    qf_convert_array(dtype, converted.data, tensor->dtype, tensor->data, element_count(tensor), true);
+    qf_convert_array(dtype, converted.data, tensor->dtype, tensor->data, tensor_count(tensor), true);
     tensor_free(tensor);
     *tensor = converted;
     return true;
@@ -103,7 +103,7 @@ static double uniform(uint64_t *state) {
 
 void tensor_randomise(qf_tensor *tensor, uint64_t seed) {
     uint64_t state = seed * 0x2545F4914F6CDD1Du + 1;
-    int64_t count = element_count(tensor);
+    int64_t count = tensor_count(tensor);
     bool is_float = qf_dtype_is_float(tensor->dtype);
     for (int64_t i = 0; i < count; i++) {
         if (!is_float) {
@@ -122,7 +122,7 @@ void tensor_set_integer(qf_tensor *tensor, int64_t index, int64_t number) {
 
 void tensor_randomise_integers(qf_tensor *tensor, uint64_t seed, int64_t first, int64_t end) {
     uint64_t state = seed * 0x2545F4914F6CDD1Du + 1;
-    int64_t count = element_count(tensor);
+    int64_t count = tensor_count(tensor);
     for (int64_t i = 0; i < count; i++)
         tensor_set_integer(tensor, i,
                            first + (end > first ? (int64_t)(next_random(&state) % (uint64_t)(end - first)) : 0));
@@ -133,7 +133,7 @@ tensor_difference tensor_compare(const qf_tensor *a, const qf_tensor *b, double 
     for (uint32_t i = 0; i < a->rank && result.comparable; i++) result.comparable = a->dims[i] == b->dims[i];
     if (!result.comparable) return result;
     double error = 0, norm = 0;
-    for (int64_t i = 0, count = element_count(a); i < count; i++) {
+    for (int64_t i = 0, count = tensor_count(a); i < count; i++) {
         double x = qf_load_f64(a->dtype, a->data, i), y = qf_load_f64(b->dtype, b->data, i);
         if (x == y || (isnan(x) && isnan(y))) {
             if (isfinite(y)) norm += y * y;

@@ -6,6 +6,8 @@
 
 #include "tools/tool.h"
 
+int64_t tensor_count(const qf_tensor *tensor); /* elements */
+
 /* Zeroed row-major memory for the tensor's dtype and dims, by malloc; false after a message. Freed by tensor_free. */
 bool tensor_allocate(qf_tool *tool, qf_tensor *tensor);
 void tensor_free(qf_tensor *tensor);
