@@ -102,6 +102,12 @@ qf_value qf_pt2_squeeze(qf_pt2_call *call, qf_value x, uint32_t axis) {
     return qf_import_view(qf_pt2_target(call), x, dims, count);
 }
 
+qf_value qf_pt2_vector(qf_pt2_call *call, qf_value x) {
+    if (!x.id) return x;
+    qf_dim count = qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x), qf_pt2_rank(call, x));
+    return qf_import_view(qf_pt2_target(call), x, &count, 1);
+}
+
 qf_value qf_pt2_like(qf_pt2_call *call, qf_value x, double number) {
     uint32_t rank = qf_pt2_rank(call, x);
     if (rank > QF_MAX_RANK) return (qf_value){0};

@@ -73,6 +73,9 @@ static inline qf_value qf_pt2_reduce(qf_pt2_call *call, qf_op op, qf_value x, co
                                      bool keep) {
     return count ? qf_import_reduce(qf_pt2_target(call), op, x, axes, count, keep) : x;
 }
+static inline qf_value qf_pt2_binary(qf_pt2_call *call, qf_op op, qf_value a, qf_value b) {
+    return qf_import_binary(qf_pt2_target(call), op, a, b);
+}
 static inline qf_value qf_pt2_matmul(qf_pt2_call *call, qf_value a, qf_value b, bool swap_b) {
     return qf_import_matmul(qf_pt2_target(call), a, b, false, swap_b);
 }
@@ -102,6 +105,7 @@ qf_value qf_pt2_slice_axis(qf_pt2_call *call, qf_value x, uint32_t axis, qf_dim 
 qf_value qf_pt2_put_part(qf_pt2_call *call, qf_value x, qf_value part, uint32_t axis, qf_dim start, qf_dim end);
 qf_value qf_pt2_unsqueeze(qf_pt2_call *call, qf_value x, uint32_t axis);
 qf_value qf_pt2_squeeze(qf_pt2_call *call, qf_value x, uint32_t axis);
+qf_value qf_pt2_vector(qf_pt2_call *call, qf_value x);              /* all elements along one axis; of known rank */
 qf_value qf_pt2_like(qf_pt2_call *call, qf_value x, double number); /* x's type filled */
 
 #endif

@@ -65,7 +65,7 @@ static qf_value join(qf_pt2_call *call, qf_value re, qf_value im) {
 }
 
 static qf_value mul(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_import_binary(qf_pt2_target(call), QF_OP_mul, a, b);
+    return qf_pt2_binary(call, QF_OP_mul, a, b);
 }
 
 /* A real tensor as [.., 1]. */
@@ -233,8 +233,8 @@ static const char *read_operand(qf_pt2_call *call, const char *name, qf_dtype dt
 
 static qf_value product_of_wholes(qf_pt2_call *call, qf_value a, qf_value b) {
     qf_value ar = part_of(call, a, 0), ai = part_of(call, a, 1), br = part_of(call, b, 0), bi = part_of(call, b, 1);
-    qf_value re = qf_import_binary(qf_pt2_target(call), QF_OP_sub, mul(call, ar, br), mul(call, ai, bi));
-    qf_value im = qf_import_binary(qf_pt2_target(call), QF_OP_add, mul(call, ar, bi), mul(call, ai, br));
+    qf_value re = qf_pt2_binary(call, QF_OP_sub, mul(call, ar, br), mul(call, ai, bi));
+    qf_value im = qf_pt2_binary(call, QF_OP_add, mul(call, ar, bi), mul(call, ai, br));
     return join(call, re, im);
 }
 
@@ -270,7 +270,7 @@ static qf_pt2_outcome map_arithmetic(qf_pt2_call *call) {
     if (!reason) reason = read_operand(call, "other", dtype, &b);
     if (reason) return qf_pt2_decline(call, reason);
     if (op == QF_OP_mul) return qf_pt2_done(call, product(call, a, b));
-    return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), op, whole_of(call, &a), whole_of(call, &b)));
+    return qf_pt2_done(call, qf_pt2_binary(call, op, whole_of(call, &a), whole_of(call, &b)));
 }
 
 /* By a real divisor. */
@@ -283,7 +283,7 @@ static qf_pt2_outcome map_divide(qf_pt2_call *call) {
     if (!reason) reason = read_operand(call, "other", dtype, &b);
     if (!reason && (!a.whole.id || b.whole.id || b.im.id)) reason = "it divides by complex numbers";
     if (reason) return qf_pt2_decline(call, reason);
-    return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), QF_OP_div, a.whole, b.re));
+    return qf_pt2_done(call, qf_pt2_binary(call, QF_OP_div, a.whole, b.re));
 }
 
 static qf_pt2_outcome map_unary(qf_pt2_call *call) {

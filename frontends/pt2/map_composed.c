@@ -30,15 +30,15 @@ static qf_value number(qf_pt2_call *call, qf_value like, double value) {
 }
 
 static qf_value add(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_import_binary(qf_pt2_target(call), QF_OP_add, a, b);
+    return qf_pt2_binary(call, QF_OP_add, a, b);
 }
 
 static qf_value sub(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_import_binary(qf_pt2_target(call), QF_OP_sub, a, b);
+    return qf_pt2_binary(call, QF_OP_sub, a, b);
 }
 
 static qf_value mul(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_import_binary(qf_pt2_target(call), QF_OP_mul, a, b);
+    return qf_pt2_binary(call, QF_OP_mul, a, b);
 }
 
 static qf_value scaled(qf_pt2_call *call, qf_value a, double factor) {
@@ -46,7 +46,7 @@ static qf_value scaled(qf_pt2_call *call, qf_value a, double factor) {
 }
 
 static qf_value less(qf_pt2_call *call, qf_value a, qf_value b) {
-    return qf_import_binary(qf_pt2_target(call), QF_OP_less, a, b);
+    return qf_pt2_binary(call, QF_OP_less, a, b);
 }
 
 /* --- functions of one number --- */
@@ -101,10 +101,10 @@ qf_pt2_outcome qf_pt2_map_function(qf_pt2_call *call) {
     case QF_PT2_LOG10:
         y = scaled(call, qf_import_unary(qf_pt2_target(call), QF_OP_log, qf_pt2_cast(call, x, QF_F64)), 1 / log(10));
         break;
-    case QF_PT2_EXP2: y = qf_import_binary(qf_pt2_target(call), QF_OP_pow, number(call, x, 2), x); break;
+    case QF_PT2_EXP2: y = qf_pt2_binary(call, QF_OP_pow, number(call, x, 2), x); break;
     case QF_PT2_TAN:
-        y = qf_import_binary(qf_pt2_target(call), QF_OP_div, qf_import_unary(qf_pt2_target(call), QF_OP_sin, x),
-                             qf_import_unary(qf_pt2_target(call), QF_OP_cos, x));
+        y = qf_pt2_binary(call, QF_OP_div, qf_import_unary(qf_pt2_target(call), QF_OP_sin, x),
+                          qf_import_unary(qf_pt2_target(call), QF_OP_cos, x));
         break;
     case QF_PT2_SOFTPLUS:
         y = softplus(call, x, qf_pt2_number(call, "beta", 1), qf_pt2_number(call, "threshold", 20));
@@ -132,9 +132,8 @@ qf_pt2_outcome qf_pt2_map_function(qf_pt2_call *call) {
 qf_pt2_outcome qf_pt2_map_is_finite(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
     if (!qf_dtype_is_float(qf_pt2_dtype_of(call, x))) return qf_pt2_decline(call, no_float);
-    qf_value odd =
-        qf_import_binary(qf_pt2_target(call), QF_OP_or, qf_import_unary(qf_pt2_target(call), QF_OP_is_nan, x),
-                         qf_import_unary(qf_pt2_target(call), QF_OP_is_inf, x));
+    qf_value odd = qf_pt2_binary(call, QF_OP_or, qf_import_unary(qf_pt2_target(call), QF_OP_is_nan, x),
+                                 qf_import_unary(qf_pt2_target(call), QF_OP_is_inf, x));
     return qf_pt2_done(call, qf_import_unary(qf_pt2_target(call), QF_OP_not, odd));
 }
 
@@ -183,7 +182,7 @@ qf_pt2_outcome qf_pt2_map_addc(qf_pt2_call *call) {
     qf_value x[3];
     if (!all_widened(call, names, 3, x)) return qf_pt2_decline(call, no_float);
     qf_value part = scaled(call, x[1], qf_pt2_number(call, "value", 1));
-    part = qf_import_binary(qf_pt2_target(call), call->row->argument ? QF_OP_div : QF_OP_mul, part, x[2]);
+    part = qf_pt2_binary(call, call->row->argument ? QF_OP_div : QF_OP_mul, part, x[2]);
     return done_like(call, "self", add(call, x[0], part));
 }
 
@@ -292,8 +291,7 @@ qf_pt2_outcome qf_pt2_map_weight_norm(qf_pt2_call *call) {
     for (uint32_t i = 0, next = 0; i < rank; i++)
         if (i != axis) axes[next++] = i;
     qf_value squares = qf_pt2_reduce(call, QF_OP_reduce_sum, mul(call, x[0], x[0]), axes, rank - 1, true);
-    qf_value factor = qf_import_binary(qf_pt2_target(call), QF_OP_div, x[1],
-                                       qf_import_unary(qf_pt2_target(call), QF_OP_sqrt, squares));
+    qf_value factor = qf_pt2_binary(call, QF_OP_div, x[1], qf_import_unary(qf_pt2_target(call), QF_OP_sqrt, squares));
     return done_like(call, "v", mul(call, x[0], factor));
 }
 
@@ -314,7 +312,7 @@ qf_pt2_outcome qf_pt2_map_variance(qf_pt2_call *call) {
     qf_value total = sum(call, mul(call, apart, apart), &axes, keep);
     qf_value weight = qf_pt2_cast(call, qf_pt2_symbolic(call, count), qf_pt2_dtype_of(call, x));
     if (correction != 0) weight = sub(call, weight, number(call, weight, correction));
-    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_div, total, weight);
+    qf_value y = qf_pt2_binary(call, QF_OP_div, total, weight);
     return done_like(call, "self", call->row->argument ? qf_import_unary(qf_pt2_target(call), QF_OP_sqrt, y) : y);
 }
 
@@ -390,7 +388,7 @@ qf_pt2_outcome qf_pt2_map_difference(qf_pt2_call *call) {
         qf_dim last = qf_dim_add_constant(call->import->context, length, -1);
         qf_value later = qf_pt2_slice_axis(call, x, axis, one, length, 1);
         qf_value earlier = qf_pt2_slice_axis(call, x, axis, qf_pt2_constant(call, 0), last, 1);
-        x = qf_import_binary(qf_pt2_target(call), dtype == QF_I1 ? QF_OP_xor : QF_OP_sub, later, earlier);
+        x = qf_pt2_binary(call, dtype == QF_I1 ? QF_OP_xor : QF_OP_sub, later, earlier);
     }
     return qf_pt2_done(call, x);
 }

@@ -23,14 +23,12 @@ qf_pt2_outcome qf_pt2_map_linear(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "input"), weight = qf_pt2_in(call, "weight"), bias = qf_pt2_in(call, "bias");
     if (!is_matrix_like(call, x) || qf_pt2_rank(call, weight) != 2) return qf_pt2_decline(call, unfit);
     qf_value y = qf_pt2_matmul(call, x, weight, true);
-    return qf_pt2_done(call, bias.id ? qf_import_binary(qf_pt2_target(call), QF_OP_add, y, bias) : y);
+    return qf_pt2_done(call, bias.id ? qf_pt2_binary(call, QF_OP_add, y, bias) : y);
 }
 
 static qf_value scaled(qf_pt2_call *call, qf_value x, const char *name) {
     double factor = qf_pt2_number(call, name, 1);
-    return factor == 1 ? x
-                       : qf_import_binary(qf_pt2_target(call), QF_OP_mul, x,
-                                          qf_pt2_scalar(call, qf_pt2_dtype_of(call, x), factor));
+    return factor == 1 ? x : qf_pt2_binary(call, QF_OP_mul, x, qf_pt2_scalar(call, qf_pt2_dtype_of(call, x), factor));
 }
 
 /* addmm, baddbmm: beta * self + alpha * product. */
@@ -40,8 +38,7 @@ qf_pt2_outcome qf_pt2_map_addmm(qf_pt2_call *call) {
     if (!is_matrix_like(call, a) || !is_matrix_like(call, b)) return qf_pt2_decline(call, unfit);
     qf_value product = scaled(call, qf_pt2_matmul(call, a, b, false), "alpha");
     if (qf_pt2_number(call, "beta", 1) == 0) return qf_pt2_done(call, product);
-    return qf_pt2_done(
-        call, qf_import_binary(qf_pt2_target(call), QF_OP_add, product, scaled(call, qf_pt2_in(call, "self"), "beta")));
+    return qf_pt2_done(call, qf_pt2_binary(call, QF_OP_add, product, scaled(call, qf_pt2_in(call, "self"), "beta")));
 }
 
 /* Two operands without repeated labels or an ellipsis; spaces go. */

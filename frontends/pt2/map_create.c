@@ -77,8 +77,8 @@ static qf_pt2_outcome fractions(qf_pt2_call *call) {
     if (!(count >= 0 && count < 1e15)) return qf_pt2_decline(call, "its bounds and its step do not fit");
     qf_value y = qf_import_iota(qf_pt2_target(call), QF_F64, qf_pt2_constant(call, (int64_t)count),
                                 qf_pt2_constant(call, 0), qf_pt2_constant(call, 1));
-    y = qf_import_binary(qf_pt2_target(call), QF_OP_mul, y, qf_pt2_scalar(call, QF_F64, step));
-    y = qf_import_binary(qf_pt2_target(call), QF_OP_add, y, qf_pt2_scalar(call, QF_F64, start));
+    y = qf_pt2_binary(call, QF_OP_mul, y, qf_pt2_scalar(call, QF_F64, step));
+    y = qf_pt2_binary(call, QF_OP_add, y, qf_pt2_scalar(call, QF_F64, start));
     return qf_pt2_done(call, qf_pt2_cast(call, y, dtype));
 }
 

@@ -222,8 +222,7 @@ static qf_pt2_outcome map_gelu_mul(qf_pt2_call *call) {
     bool tanh_form = qf_pt2_role_is(call, "approximate", "tanh");
     attributes[QF_ATTR(gelu, approximate)].integer = tanh_form ? QF_VALUE_tanh : QF_VALUE_erf;
     gate = qf_import_op(qf_pt2_target(call), QF_OP_gelu, &gate, 1, attributes);
-    return qf_pt2_mapped_if(
-        call, qf_pt2_role_give(call, "out", 0, qf_import_binary(qf_pt2_target(call), QF_OP_mul, gate, up)));
+    return qf_pt2_mapped_if(call, qf_pt2_role_give(call, "out", 0, qf_pt2_binary(call, QF_OP_mul, gate, up)));
 }
 
 static qf_pt2_outcome map_silu(qf_pt2_call *call) {

@@ -155,7 +155,7 @@ qf_pt2_outcome qf_pt2_map_gelu(qf_pt2_call *call) {
 
 qf_pt2_outcome qf_pt2_map_square(qf_pt2_call *call) {
     qf_value x = qf_pt2_in(call, "self");
-    return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), QF_OP_mul, x, x));
+    return qf_pt2_done(call, qf_pt2_binary(call, QF_OP_mul, x, x));
 }
 
 /* --- two operands --- */
@@ -163,7 +163,7 @@ qf_pt2_outcome qf_pt2_map_square(qf_pt2_call *call) {
 static qf_value scale_second(qf_pt2_call *call, qf_value b) {
     double alpha = qf_pt2_number(call, "alpha", 1);
     if (alpha == 1) return b;
-    return qf_import_binary(qf_pt2_target(call), QF_OP_mul, b, qf_pt2_scalar(call, qf_pt2_dtype_of(call, b), alpha));
+    return qf_pt2_binary(call, QF_OP_mul, b, qf_pt2_scalar(call, qf_pt2_dtype_of(call, b), alpha));
 }
 
 qf_pt2_outcome qf_pt2_map_binary(qf_pt2_call *call) {
@@ -171,8 +171,8 @@ qf_pt2_outcome qf_pt2_map_binary(qf_pt2_call *call) {
     if (!promote(call, "self", "other", false, operation(call) == QF_OP_mul, &pair))
         return qf_pt2_decline(call, unknown_types);
     if (pair.result == QF_I1 && operation(call) == QF_OP_mul)
-        return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), QF_OP_and, pair.a, pair.b));
-    qf_value y = qf_import_binary(qf_pt2_target(call), operation(call), pair.a, scale_second(call, pair.b));
+        return qf_pt2_done(call, qf_pt2_binary(call, QF_OP_and, pair.a, pair.b));
+    qf_value y = qf_pt2_binary(call, operation(call), pair.a, scale_second(call, pair.b));
     return qf_pt2_done(call, qf_pt2_cast(call, y, pair.result));
 }
 
@@ -180,25 +180,22 @@ qf_pt2_outcome qf_pt2_map_reversed(qf_pt2_call *call) { /* other - self */
     qf_pt2_pair pair;
     if (!qf_pt2_promote(call, "self", "other", false, &pair)) return qf_pt2_decline(call, unknown_types);
     if (qf_pt2_number(call, "alpha", 1) != 1) return qf_pt2_decline(call, "it scales an operand");
-    return qf_pt2_done(
-        call, qf_pt2_cast(call, qf_import_binary(qf_pt2_target(call), operation(call), pair.b, pair.a), pair.result));
+    return qf_pt2_done(call, qf_pt2_cast(call, qf_pt2_binary(call, operation(call), pair.b, pair.a), pair.result));
 }
 
 /* Floor of the quotient, for integers too (QFuse's integer division truncates). */
 static qf_value floor_quotient(qf_pt2_call *call, qf_value a, qf_value b) {
     if (qf_dtype_is_float(qf_pt2_dtype_of(call, a)))
-        return qf_import_unary(qf_pt2_target(call), QF_OP_floor,
-                               qf_import_binary(qf_pt2_target(call), QF_OP_div, a, b));
-    qf_value remainder = qf_import_binary(qf_pt2_target(call), QF_OP_mod, a, b); /* has the sign of b */
-    return qf_import_binary(qf_pt2_target(call), QF_OP_div,
-                            qf_import_binary(qf_pt2_target(call), QF_OP_sub, a, remainder), b);
+        return qf_import_unary(qf_pt2_target(call), QF_OP_floor, qf_pt2_binary(call, QF_OP_div, a, b));
+    qf_value remainder = qf_pt2_binary(call, QF_OP_mod, a, b); /* has the sign of b */
+    return qf_pt2_binary(call, QF_OP_div, qf_pt2_binary(call, QF_OP_sub, a, remainder), b);
 }
 
 static qf_value truncated_quotient(qf_pt2_call *call, qf_value a, qf_value b) {
     qf_dtype dtype = qf_pt2_dtype_of(call, a);
-    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_div, a, b);
+    qf_value y = qf_pt2_binary(call, QF_OP_div, a, b);
     if (!qf_dtype_is_float(dtype)) return y;
-    qf_value negative = qf_import_binary(qf_pt2_target(call), QF_OP_less, y, qf_pt2_scalar(call, dtype, 0));
+    qf_value negative = qf_pt2_binary(call, QF_OP_less, y, qf_pt2_scalar(call, dtype, 0));
     return qf_import_where(qf_pt2_target(call), negative, qf_import_unary(qf_pt2_target(call), QF_OP_ceil, y),
                            qf_import_unary(qf_pt2_target(call), QF_OP_floor, y));
 }
@@ -209,7 +206,7 @@ qf_pt2_outcome qf_pt2_map_divide(qf_pt2_call *call) {
     if (!promote(call, "self", "other", !*mode, !*mode, &pair)) return qf_pt2_decline(call, unknown_types);
     qf_value y = strcmp(mode, "floor") == 0   ? floor_quotient(call, pair.a, pair.b)
                  : strcmp(mode, "trunc") == 0 ? truncated_quotient(call, pair.a, pair.b)
-                                              : qf_import_binary(qf_pt2_target(call), QF_OP_div, pair.a, pair.b);
+                                              : qf_pt2_binary(call, QF_OP_div, pair.a, pair.b);
     return qf_pt2_done(call, qf_pt2_cast(call, y, pair.result));
 }
 
@@ -220,21 +217,21 @@ qf_pt2_outcome qf_pt2_map_compare(qf_pt2_call *call) {
         pair.a = qf_pt2_cast(call, pair.a, QF_I32);
         pair.b = qf_pt2_cast(call, pair.b, QF_I32);
     }
-    return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), operation(call), pair.a, pair.b));
+    return qf_pt2_done(call, qf_pt2_binary(call, operation(call), pair.a, pair.b));
 }
 
 qf_pt2_outcome qf_pt2_map_not_equal(qf_pt2_call *call) {
     qf_pt2_pair pair;
     if (!qf_pt2_promote(call, "self", "other", false, &pair)) return qf_pt2_decline(call, unknown_types);
-    return qf_pt2_done(call, qf_import_unary(qf_pt2_target(call), QF_OP_not,
-                                             qf_import_binary(qf_pt2_target(call), QF_OP_equal, pair.a, pair.b)));
+    return qf_pt2_done(
+        call, qf_import_unary(qf_pt2_target(call), QF_OP_not, qf_pt2_binary(call, QF_OP_equal, pair.a, pair.b)));
 }
 
 qf_pt2_outcome qf_pt2_map_logical(qf_pt2_call *call) {
     qf_value a = qf_pt2_cast(call, qf_pt2_in(call, "self"), QF_I1),
              b = qf_pt2_cast(call, qf_pt2_in(call, "other"), QF_I1);
     if (!b.id && qf_pt2_is_number(call, "other")) b = qf_pt2_number_value(call, "other", QF_I1);
-    return qf_pt2_done(call, qf_import_binary(qf_pt2_target(call), operation(call), a, b));
+    return qf_pt2_done(call, qf_pt2_binary(call, operation(call), a, b));
 }
 
 /* Of booleans; bits of integers are not known to QFuse. */
@@ -289,7 +286,7 @@ qf_pt2_outcome qf_pt2_map_clamp(qf_pt2_call *call) {
 qf_pt2_outcome qf_pt2_map_power(qf_pt2_call *call) {
     qf_pt2_pair pair;
     if (!qf_pt2_promote(call, "self", "exponent", false, &pair)) return qf_pt2_decline(call, unknown_types);
-    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_pow, pair.a, pair.b);
+    qf_value y = qf_pt2_binary(call, QF_OP_pow, pair.a, pair.b);
     return qf_pt2_done(call, qf_pt2_cast(call, y, pair.result));
 }
 

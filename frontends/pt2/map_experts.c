@@ -7,23 +7,19 @@
 
 static const char no_shape[] = "the shape of its input is unknown";
 
-static qf_value binary(qf_pt2_call *call, qf_op op, qf_value a, qf_value b) {
-    return qf_import_binary(qf_pt2_target(call), op, a, b);
-}
-
 /* --- histograms --- */
 /* Which of `bins` equal parts of [low, high] an element lies in; `bins` where it lies outside, or is NaN. In torch's
  * order of operations, and of floats in their own type. */
 static qf_value bin_of(qf_pt2_call *call, qf_value x, qf_dtype dtype, double low, double high, int64_t bins) {
     qf_value least = qf_pt2_scalar(call, dtype, low), most = qf_pt2_scalar(call, dtype, high);
-    qf_value inside =
-        binary(call, QF_OP_and, binary(call, QF_OP_greater_equal, x, least), binary(call, QF_OP_less_equal, x, most));
+    qf_value inside = qf_pt2_binary(call, QF_OP_and, qf_pt2_binary(call, QF_OP_greater_equal, x, least),
+                                    qf_pt2_binary(call, QF_OP_less_equal, x, most));
     qf_value clean = qf_import_where(qf_pt2_target(call), inside, x, least); /* so that the cast is defined */
-    qf_value part =
-        binary(call, QF_OP_mul, binary(call, QF_OP_sub, clean, least), qf_pt2_scalar(call, dtype, (double)bins));
-    part = binary(call, QF_OP_div, part, binary(call, QF_OP_sub, most, least));
+    qf_value part = qf_pt2_binary(call, QF_OP_mul, qf_pt2_binary(call, QF_OP_sub, clean, least),
+                                  qf_pt2_scalar(call, dtype, (double)bins));
+    part = qf_pt2_binary(call, QF_OP_div, part, qf_pt2_binary(call, QF_OP_sub, most, least));
     qf_value last = qf_pt2_scalar(call, QF_I64, (double)bins - 1);
-    part = binary(call, QF_OP_minimum, qf_pt2_cast(call, part, QF_I64), last);
+    part = qf_pt2_binary(call, QF_OP_minimum, qf_pt2_cast(call, part, QF_I64), last);
     return qf_import_where(qf_pt2_target(call), inside, part, qf_pt2_scalar(call, QF_I64, (double)bins));
 }
 
@@ -38,12 +34,11 @@ qf_pt2_outcome qf_pt2_map_histogram(qf_pt2_call *call) {
         return qf_pt2_decline(call, "it counts elements of a type that torch counts otherwise");
     if (low >= high || bins < 1 || bins > 65536)
         return qf_pt2_decline(call, "its bounds are read from its data, or its bins are too many");
-    qf_dim count = qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), x), rank);
-    x = qf_import_view(qf_pt2_target(call), qf_pt2_cast(call, x, dtype), &count, 1);
+    x = qf_pt2_vector(call, qf_pt2_cast(call, x, dtype));
     qf_value places = qf_import_iota(qf_pt2_target(call), QF_I64, qf_pt2_constant(call, bins), qf_pt2_constant(call, 0),
                                      qf_pt2_constant(call, 1));
     qf_value hits =
-        binary(call, QF_OP_equal, qf_pt2_unsqueeze(call, bin_of(call, x, dtype, low, high, bins), 1), places);
+        qf_pt2_binary(call, QF_OP_equal, qf_pt2_unsqueeze(call, bin_of(call, x, dtype, low, high, bins), 1), places);
     return qf_pt2_done(call, qf_pt2_reduce(call, QF_OP_reduce_sum, qf_pt2_cast(call, hits, own), axes, 1, false));
 }
 
@@ -59,7 +54,7 @@ qf_pt2_outcome qf_pt2_map_bucketize(qf_pt2_call *call) {
         return qf_pt2_decline(call, "it mixes element types, or reads some, that QFuse does not have");
     uint32_t rank = qf_pt2_rank(call, pair.a);
     qf_value above =
-        binary(call, right ? QF_OP_greater : QF_OP_greater_equal, pair.b, qf_pt2_unsqueeze(call, pair.a, rank));
+        qf_pt2_binary(call, right ? QF_OP_greater : QF_OP_greater_equal, pair.b, qf_pt2_unsqueeze(call, pair.a, rank));
     qf_value below = qf_import_unary(qf_pt2_target(call), QF_OP_not, above);
     int64_t axes[] = {rank};
     qf_dtype dtype = qf_pt2_bool(call, "out_int32", false) ? QF_I32 : QF_I64;
@@ -76,10 +71,8 @@ qf_pt2_outcome qf_pt2_map_is_in(qf_pt2_call *call) {
         return qf_pt2_decline(call, "it mixes element types, or reads some, that QFuse does not have");
     uint32_t rank = qf_pt2_rank(call, pair.a);
     int64_t axes[] = {rank};
-    qf_dim count =
-        qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), pair.b), qf_pt2_rank(call, pair.b));
-    qf_value others = qf_import_view(qf_pt2_target(call), pair.b, &count, 1);
-    qf_value equal = binary(call, QF_OP_equal, qf_pt2_unsqueeze(call, pair.a, rank), others);
+    qf_value others = qf_pt2_vector(call, pair.b);
+    qf_value equal = qf_pt2_binary(call, QF_OP_equal, qf_pt2_unsqueeze(call, pair.a, rank), others);
     qf_value found = qf_pt2_reduce(call, QF_OP_reduce_sum, qf_pt2_cast(call, equal, QF_I64), axes, 1, false);
     found = qf_pt2_cast(call, found, QF_I1);
     if (qf_pt2_bool(call, "invert", false)) found = qf_import_unary(qf_pt2_target(call), QF_OP_not, found);
@@ -91,7 +84,7 @@ qf_pt2_outcome qf_pt2_map_is_in(qf_pt2_call *call) {
 static qf_value group_of(qf_pt2_call *call, qf_value ends, qf_dim rows) {
     qf_value row = qf_import_iota(qf_pt2_target(call), qf_pt2_dtype_of(call, ends), rows, qf_pt2_constant(call, 0),
                                   qf_pt2_constant(call, 1));
-    qf_value passed = binary(call, QF_OP_less_equal, ends, qf_pt2_unsqueeze(call, row, 1));
+    qf_value passed = qf_pt2_binary(call, QF_OP_less_equal, ends, qf_pt2_unsqueeze(call, row, 1));
     int64_t axes[] = {1};
     return qf_pt2_reduce(call, QF_OP_reduce_sum, qf_pt2_cast(call, passed, QF_I64), axes, 1, true);
 }
@@ -102,9 +95,9 @@ static qf_value multiply_groups(qf_pt2_call *call, qf_value x, qf_value w, qf_va
     qf_import_target to = qf_pt2_target(call);
     qf_dim groups = qf_pt2_dim_of(call, w, 0);
     qf_value group = group_of(call, ends, qf_pt2_dim_of(call, x, 0)), count = qf_pt2_symbolic(call, groups);
-    qf_value inside = binary(call, QF_OP_less, group, count);
+    qf_value inside = qf_pt2_binary(call, QF_OP_less, group, count);
     qf_value last = qf_pt2_symbolic(call, qf_dim_add_constant(call->import->context, groups, -1));
-    group = binary(call, QF_OP_minimum, group, last);
+    group = qf_pt2_binary(call, QF_OP_minimum, group, last);
     qf_value all = qf_import_contract(to, "sk,ekn->sen", x, w);
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_gather_nd, attributes);

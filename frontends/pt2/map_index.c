@@ -78,19 +78,16 @@ static qf_value stack_indices(qf_pt2_call *call, index_list *list) {
     /* Broadcast by adding zeros of each other's shape, which the type inference checks. */
     qf_value shape = list->items[widest];
     qf_value zero = qf_pt2_scalar(call, qf_pt2_dtype_of(call, shape), 0);
-    qf_value common = qf_import_binary(qf_pt2_target(call), QF_OP_mul, shape, zero);
+    qf_value common = qf_pt2_binary(call, QF_OP_mul, shape, zero);
     for (uint32_t i = 0; i < list->count; i++) {
         qf_value item = qf_pt2_cast(call, list->items[i], qf_pt2_dtype_of(call, shape));
-        if (i != widest)
-            common = qf_import_binary(qf_pt2_target(call), QF_OP_add, common,
-                                      qf_import_binary(qf_pt2_target(call), QF_OP_mul, item, zero));
+        if (i != widest) common = qf_pt2_binary(call, QF_OP_add, common, qf_pt2_binary(call, QF_OP_mul, item, zero));
         list->items[i] = item;
     }
     uint32_t rank = qf_pt2_rank(call, common);
     if (rank >= QF_MAX_RANK) return (qf_value){0};
     for (uint32_t i = 0; i < list->count; i++) {
-        qf_value item = list->count == 1 ? list->items[i]
-                                         : qf_import_binary(qf_pt2_target(call), QF_OP_add, list->items[i], common);
+        qf_value item = list->count == 1 ? list->items[i] : qf_pt2_binary(call, QF_OP_add, list->items[i], common);
         list->items[i] = qf_pt2_unsqueeze(call, item, rank);
     }
     return qf_pt2_concat(call, list->items, list->count, rank);

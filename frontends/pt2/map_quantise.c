@@ -116,9 +116,9 @@ qf_pt2_outcome qf_pt2_map_quantize_affine(qf_pt2_call *call) {
     qf_value low = parameter_of(call, "quant_min", in.x, -1), high = parameter_of(call, "quant_max", in.x, -1);
     if (!low.id || !high.id) return qf_pt2_decline(call, no_parameters);
     qf_value reciprocal = qf_import_unary(qf_pt2_target(call), QF_OP_reciprocal, in.scale);
-    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_mul, in.x, reciprocal);
+    qf_value y = qf_pt2_binary(call, QF_OP_mul, in.x, reciprocal);
     y = qf_import_unary(qf_pt2_target(call), QF_OP_round, y);
-    if (in.zero.id) y = qf_import_binary(qf_pt2_target(call), QF_OP_add, y, in.zero);
+    if (in.zero.id) y = qf_pt2_binary(call, QF_OP_add, y, in.zero);
     return qf_pt2_done(call, qf_pt2_cast(call, qf_import_clamp(qf_pt2_target(call), y, low, high), in.dtype));
 }
 
@@ -127,8 +127,8 @@ qf_pt2_outcome qf_pt2_map_dequantize_affine(qf_pt2_call *call) {
     affine in;
     qf_pt2_outcome outcome = read_affine(call, "out_dtype", QF_F32, &in);
     if (outcome != QF_PT2_MAPPED) return outcome;
-    if (in.zero.id) in.x = qf_import_binary(qf_pt2_target(call), QF_OP_sub, in.x, in.zero);
-    qf_value y = qf_import_binary(qf_pt2_target(call), QF_OP_mul, in.x, in.scale);
+    if (in.zero.id) in.x = qf_pt2_binary(call, QF_OP_sub, in.x, in.zero);
+    qf_value y = qf_pt2_binary(call, QF_OP_mul, in.x, in.scale);
     return qf_pt2_done(call, qf_pt2_cast(call, y, in.dtype));
 }
 
@@ -157,7 +157,7 @@ qf_pt2_outcome qf_pt2_map_quantize_float8(qf_pt2_call *call) {
         return qf_pt2_decline(call, "it does not give FP8");
     if (!scale.id) return qf_pt2_decline(call, of_blocks);
     double largest = qf_dtype_largest(dtype);
-    qf_value y = qf_import_clamp(qf_pt2_target(call), qf_import_binary(qf_pt2_target(call), QF_OP_div, x, scale),
+    qf_value y = qf_import_clamp(qf_pt2_target(call), qf_pt2_binary(call, QF_OP_div, x, scale),
                                  qf_pt2_scalar(call, QF_F32, -largest), qf_pt2_scalar(call, QF_F32, largest));
     return qf_pt2_done(call, qf_pt2_cast(call, y, dtype));
 }
@@ -168,5 +168,5 @@ qf_pt2_outcome qf_pt2_map_dequantize_float8(qf_pt2_call *call) {
     if (!qf_pt2_dtype_argument(call, "output_dtype", QF_F32, &dtype))
         return qf_pt2_decline(call, "its element type is not QFuse's");
     if (!scale.id) return qf_pt2_decline(call, of_blocks);
-    return qf_pt2_done(call, qf_pt2_cast(call, qf_import_binary(qf_pt2_target(call), QF_OP_mul, x, scale), dtype));
+    return qf_pt2_done(call, qf_pt2_cast(call, qf_pt2_binary(call, QF_OP_mul, x, scale), dtype));
 }

@@ -16,10 +16,6 @@ static bool ranked(const qf_pt2_call *call, qf_value x) {
     return qf_pt2_rank(call, x) <= QF_MAX_RANK;
 }
 
-static qf_value binary(qf_pt2_call *call, qf_op op, qf_value a, qf_value b) {
-    return qf_import_binary(qf_pt2_target(call), op, a, b);
-}
-
 static qf_value where(qf_pt2_call *call, qf_value condition, qf_value a, qf_value b) {
     return qf_import_where(qf_pt2_target(call), condition, a, b);
 }
@@ -179,7 +175,7 @@ static qf_value emit_fold(qf_pt2_call *call, const scatter *s, fold kind, bool i
     qf_value places =
         qf_import_iota(qf_pt2_target(call), qf_pt2_dtype_of(call, s->index),
                        qf_pt2_dim_of(call, s->x, (int32_t)s->axis), qf_pt2_constant(call, 0), qf_pt2_constant(call, 1));
-    qf_value hits = binary(call, QF_OP_equal, qf_pt2_unsqueeze(call, s->index, s->rank), places);
+    qf_value hits = qf_pt2_binary(call, QF_OP_equal, qf_pt2_unsqueeze(call, s->index, s->rank), places);
     qf_value kept = where(call, hits, qf_pt2_unsqueeze(call, source, s->rank), neutral(call, kind, dtype));
     qf_value y = fold_axis(call, kind, kept, s->axis), count = {0};
     if (kind == MEAN || !include_self) count = fold_axis(call, SUM, qf_pt2_cast(call, hits, dtype), s->axis);
@@ -189,12 +185,13 @@ static qf_value emit_fold(qf_pt2_call *call, const scatter *s, fold kind, bool i
                                     [MEAN] = QF_OP_add,
                                     [MAXIMUM] = QF_OP_maximum,
                                     [MINIMUM] = QF_OP_minimum};
-        y = binary(call, ops[kind], x, y);
-        if (kind == MEAN) y = binary(call, QF_OP_div, y, binary(call, QF_OP_add, count, qf_pt2_scalar(call, dtype, 1)));
+        y = qf_pt2_binary(call, ops[kind], x, y);
+        if (kind == MEAN)
+            y = qf_pt2_binary(call, QF_OP_div, y, qf_pt2_binary(call, QF_OP_add, count, qf_pt2_scalar(call, dtype, 1)));
     } else {
         qf_value one = qf_pt2_scalar(call, dtype, 1);
-        if (kind == MEAN) y = binary(call, QF_OP_div, y, binary(call, QF_OP_maximum, count, one));
-        y = where(call, binary(call, QF_OP_greater_equal, count, one), y, x);
+        if (kind == MEAN) y = qf_pt2_binary(call, QF_OP_div, y, qf_pt2_binary(call, QF_OP_maximum, count, one));
+        y = where(call, qf_pt2_binary(call, QF_OP_greater_equal, count, one), y, x);
     }
     return qf_pt2_cast(call, y, own);
 }
@@ -208,10 +205,13 @@ static qf_value sum_rows(qf_pt2_call *call, qf_value hits, qf_value x) {
     qf_value zero = qf_pt2_scalar(call, dtype, 0), parts[3];
     qf_dim width = qf_pt2_dim_of(call, x, 1), start = qf_pt2_constant(call, 0);
     qf_value none = qf_import_unary(to, QF_OP_is_nan, x), infinite = qf_import_unary(to, QF_OP_is_inf, x);
-    qf_value positive = binary(call, QF_OP_greater, x, zero), negative = binary(call, QF_OP_less, x, zero);
-    parts[0] = where(call, binary(call, QF_OP_or, none, infinite), zero, x);
-    parts[1] = qf_pt2_cast(call, binary(call, QF_OP_or, none, binary(call, QF_OP_and, infinite, positive)), dtype);
-    parts[2] = qf_pt2_cast(call, binary(call, QF_OP_or, none, binary(call, QF_OP_and, infinite, negative)), dtype);
+    qf_value positive = qf_pt2_binary(call, QF_OP_greater, x, zero),
+             negative = qf_pt2_binary(call, QF_OP_less, x, zero);
+    parts[0] = where(call, qf_pt2_binary(call, QF_OP_or, none, infinite), zero, x);
+    parts[1] = qf_pt2_cast(
+        call, qf_pt2_binary(call, QF_OP_or, none, qf_pt2_binary(call, QF_OP_and, infinite, positive)), dtype);
+    parts[2] = qf_pt2_cast(
+        call, qf_pt2_binary(call, QF_OP_or, none, qf_pt2_binary(call, QF_OP_and, infinite, negative)), dtype);
     qf_value sums = qf_import_contract(to, "st,sd->td", hits, qf_pt2_concat(call, parts, 3, 1));
     for (uint32_t i = 0; i < 3; i++) {
         qf_dim end = qf_dim_add(call->import->context, start, width);
@@ -219,9 +219,9 @@ static qf_value sum_rows(qf_pt2_call *call, qf_value hits, qf_value x) {
         start = end;
     }
     qf_value highest = qf_pt2_scalar(call, dtype, INFINITY), lowest = qf_pt2_scalar(call, dtype, -INFINITY);
-    qf_value up = where(call, binary(call, QF_OP_greater, parts[1], zero), highest, zero);
-    qf_value down = where(call, binary(call, QF_OP_greater, parts[2], zero), lowest, zero);
-    return binary(call, QF_OP_add, parts[0], binary(call, QF_OP_add, up, down));
+    qf_value up = where(call, qf_pt2_binary(call, QF_OP_greater, parts[1], zero), highest, zero);
+    qf_value down = where(call, qf_pt2_binary(call, QF_OP_greater, parts[2], zero), lowest, zero);
+    return qf_pt2_binary(call, QF_OP_add, parts[0], qf_pt2_binary(call, QF_OP_add, up, down));
 }
 
 static qf_value add_float_rows(qf_pt2_call *call, qf_value x, qf_value index, qf_value source) {
@@ -242,7 +242,7 @@ static qf_value add_float_rows(qf_pt2_call *call, qf_value x, qf_value index, qf
     source = qf_import_view(to, qf_pt2_cast(call, source, dtype), (qf_dim[]){rows, width}, 2);
     qf_value sums = sum_rows(call, hits, source);
     sums = qf_import_view(to, sums, qf_value_dims(qf_pt2_graph(call), x), rank);
-    return qf_pt2_cast(call, binary(call, QF_OP_add, qf_pt2_cast(call, x, dtype), sums), own);
+    return qf_pt2_cast(call, qf_pt2_binary(call, QF_OP_add, qf_pt2_cast(call, x, dtype), sums), own);
 }
 
 qf_value qf_pt2_add_rows(qf_pt2_call *call, qf_value x, qf_value index, qf_value source) {
@@ -319,7 +319,7 @@ qf_pt2_outcome qf_pt2_map_index_add(qf_pt2_call *call) {
     if (!qf_pt2_axis(call, qf_pt2_int(call, "dim", 0), rank, &axis)) return QF_PT2_FAILED;
     if (qf_pt2_has(call, "alpha") && qf_pt2_number(call, "alpha", 1) != 1) {
         source = qf_pt2_cast(call, source, fold_dtype(dtype));
-        source = binary(call, QF_OP_mul, source, qf_pt2_number_value(call, "alpha", fold_dtype(dtype)));
+        source = qf_pt2_binary(call, QF_OP_mul, source, qf_pt2_number_value(call, "alpha", fold_dtype(dtype)));
     }
     qf_value y = add_rows_along(call, x, index, source, axis);
     return y.id || call->import->failed ? qf_pt2_done(call, y) : qf_pt2_decline(call, too_large);
@@ -335,7 +335,6 @@ qf_pt2_outcome qf_pt2_map_masked_scatter(qf_pt2_call *call) {
         qf_pt2_dtype_of(call, mask) != QF_I1 || qf_pt2_dtype_of(call, x) != qf_pt2_dtype_of(call, source))
         return qf_pt2_decline(call, no_shape);
     const qf_dim *dims = qf_value_dims(qf_pt2_graph(call), x);
-    qf_dim count = qf_dim_product(call->import->context, dims, rank);
     qf_dim given =
         qf_dim_product(call->import->context, qf_value_dims(qf_pt2_graph(call), source), qf_pt2_rank(call, source));
     if (qf_dim_is(call->import->context, given, 0)) return qf_pt2_done(call, x);
@@ -343,10 +342,10 @@ qf_pt2_outcome qf_pt2_map_masked_scatter(qf_pt2_call *call) {
     qf_attribute attributes[QF_MAX_ATTRIBUTES];
     qf_pt2_defaults(call, QF_OP_cumulative_sum, attributes);
     attributes[QF_ATTR(cumulative_sum, axis)].integer = 0;
-    qf_value place = qf_import_view(to, qf_pt2_cast(call, mask, QF_I64), &count, 1);
+    qf_value place = qf_pt2_vector(call, qf_pt2_cast(call, mask, QF_I64));
     place = qf_import_op(to, QF_OP_cumulative_sum, &place, 1, attributes);
-    place = binary(call, QF_OP_sub, place, qf_pt2_scalar(call, QF_I64, 1));
-    place = binary(call, QF_OP_maximum, place, qf_pt2_scalar(call, QF_I64, 0));
-    qf_value taken = qf_import_gather(to, qf_import_view(to, source, &given, 1), place, 0);
+    place = qf_pt2_binary(call, QF_OP_sub, place, qf_pt2_scalar(call, QF_I64, 1));
+    place = qf_pt2_binary(call, QF_OP_maximum, place, qf_pt2_scalar(call, QF_I64, 0));
+    qf_value taken = qf_import_gather(to, qf_pt2_vector(call, source), place, 0);
     return qf_pt2_done(call, where(call, mask, qf_import_view(to, taken, dims, rank), x));
 }
